@@ -128,7 +128,8 @@ impl Admin {
             "/" | "/overview" => {
                 let seen = sampler.look().await;
                 let may_revoke = sampler.options.may_revoke(&parts);
-                let html = page::page(&seen, assets, may_revoke.as_deref());
+                let name = seen.fragments.name();
+                let html = page::page(&seen.state, &name, assets, may_revoke.as_deref());
                 respond(StatusCode::OK, HTML, Keep::Never, html.into_string())
             }
             "/events" => {

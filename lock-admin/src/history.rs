@@ -1,8 +1,9 @@
 //! What is known from earlier looks, while somebody watches.
 
 use crate::claim::Who;
+use crate::lock::Lock;
+use crate::process::Process;
 use crate::recorder::Event;
-use crate::state::{Lock, Process};
 use crate::text::{age, count, millis};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -19,6 +20,9 @@ pub(crate) const STEPS: usize = 60;
 /// How many locks the timeline shows, and how many holds it remembers.
 const LANES: usize = 10;
 const BARS: usize = 4000;
+
+/// How many locks are named that may be the lost one.
+const ENDED: usize = 5;
 
 /// How many events are kept.
 const EVENTS: usize = 50;
@@ -136,8 +140,16 @@ impl History {
             let who = process.who.full();
             match self.lost.get(id) {
                 Some((before, _)) if lost > *before && !(process.is_this && tells_own_losses) => {
+                    let ended = self.ended(at, &who);
                     let locks = count(lost - before, "lock");
-                    self.tell(at, "lost", format!("{who} has lost {locks}."), true);
+                    let mut details = format!("{who} has lost {locks}.");
+                    if ended.len() > 1 {
+                        details += &format!(" One of these: {}.", ended.join(", "));
+                    }
+                    self.tell(at, "lost", details, true);
+                    if let ([key], Some(event)) = (&ended[..], self.events.front_mut()) {
+                        event.key = Some(key.clone());
+                    }
                 }
                 None if !is_first => self.tell(at, "started", who, false),
                 _ => {}
@@ -150,6 +162,19 @@ impl History {
             self.tell(at, "gone", who, false);
         }
         self.lost = now;
+    }
+
+    /// Returns the locks that a process has stopped holding a moment ago.
+    fn ended(&self, at: SystemTime, who: &str) -> Vec<String> {
+        let bars = self
+            .bars
+            .values()
+            .filter(|bar| bar.who == who && !bar.is_open && age(bar.to, at) < STEP);
+        let mut keys: Vec<_> = bars.map(|bar| bar.key.clone()).collect();
+        keys.sort();
+        keys.dedup();
+        keys.truncate(ENDED);
+        keys
     }
 
     fn add_templates(&mut self, at: SystemTime, locks: &[Lock]) {

@@ -1,7 +1,8 @@
 //! The page for programs.
 
 use crate::claim::Claim;
-use crate::state::{Lock, State};
+use crate::lock::Lock;
+use crate::state::State;
 use crate::text::millis;
 use lock_runtime::LeaseInfo;
 use serde_json::{Value, json};

@@ -5,10 +5,10 @@ use crate::claim::Claim;
 use crate::folder::OVERVIEW;
 use crate::look::reason;
 use crate::page::{age, document, who};
+use crate::query;
 use crate::sampler::Sampler;
 use crate::security::{Keep, respond};
 use crate::text::{count, millis, visible};
-use crate::{query, revoke};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use lock_runtime::LockInfo;
@@ -16,6 +16,9 @@ use maud::{Markup, html};
 use std::time::SystemTime;
 
 use crate::body::Body;
+
+/// The greatest length of a reason.
+pub(crate) const REASON: usize = 200;
 
 const HTML: &str = "text/html; charset=utf-8";
 
@@ -182,7 +185,7 @@ fn form(holder: &Claim, named: &Named) -> Markup {
             @if let Some(since) = holder.since { input type="hidden" name="since" value=(millis(since)); }
             label {
                 "Why it has to stop"
-                input type="text" name="reason" required maxlength=(revoke::REASON) autocomplete="off";
+                input type="text" name="reason" required maxlength=(REASON) autocomplete="off";
             }
             button type="submit" { "Ask it to stop" }
             p .muted {

@@ -2,11 +2,12 @@
 
 use crate::assets::Assets;
 use crate::claim::{Claim, Who};
+use crate::lock::Lock;
 use crate::look::MOST;
 use crate::problem::Problem;
+use crate::process::Process;
 use crate::recorder::{Event, Quantiles};
-use crate::sampler::Seen;
-use crate::state::{Lock, Process, State, Template};
+use crate::state::{State, Template};
 use crate::text::{count, duration, latency, millis};
 use crate::timeline::{sparkline, timeline};
 use maud::{DOCTYPE, Markup, html};
@@ -36,9 +37,9 @@ pub(crate) fn document(title: &str, assets: &Assets, is_live: bool, body: &Marku
     }
 }
 
-/// Returns the page.
-pub(crate) fn page(seen: &Seen, assets: &Assets, operator: Option<&str>) -> Markup {
-    let (state, now) = (&seen.state, Some(seen.state.at));
+/// Returns the page, which names the look that it shows.
+pub(crate) fn page(state: &State, look: &str, assets: &Assets, operator: Option<&str>) -> Markup {
+    let now = Some(state.at);
     let [
         summary,
         problems,
@@ -51,7 +52,7 @@ pub(crate) fn page(seen: &Seen, assets: &Assets, operator: Option<&str>) -> Mark
         note,
     ] = sections(state, now).map(|(_, html)| html);
     let body = html! {
-        body data-seen=(seen.fragments.name()) data-now=(millis(state.at)) {
+        body data-seen=(look) data-now=(millis(state.at)) {
             a .skip href="#locks" { "Skip to the locks" }
             header {
                 p .brand { "Locks" }

@@ -1,7 +1,9 @@
 //! What is wrong, the worst first.
 
-use crate::state::{Lock, State};
+use crate::lock::Lock;
+use crate::recorder::Event;
 use crate::text::{age, count};
+use lock_runtime::Warning;
 use std::time::{Duration, SystemTime};
 
 /// For how long a loss is news.
@@ -24,8 +26,21 @@ pub(crate) struct Problem {
     pub(crate) lock: Option<(String, String)>,
 }
 
+/// What tells of problems.
+pub(crate) struct Evidence<'a> {
+    pub(crate) at: SystemTime,
+    pub(crate) server: &'a str,
+    pub(crate) ping: &'a Result<Duration, String>,
+    pub(crate) servers_down: u64,
+    pub(crate) warnings: &'a [Warning],
+    /// Why something is not shown.
+    pub(crate) missing: &'a [String],
+    pub(crate) locks: &'a [Lock],
+    pub(crate) events: &'a [Event],
+}
+
 /// Returns all of it.
-pub(crate) fn problems(state: &State) -> Vec<Problem> {
+pub(crate) fn problems(evidence: &Evidence<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
     let mut say = |is_bad: bool, title: String, details: String| {
         found.push(Problem {
@@ -36,26 +51,31 @@ pub(crate) fn problems(state: &State) -> Vec<Problem> {
             lock: None,
         });
     };
-    if let Err(reason) = &state.ping {
+    if let Err(reason) = evidence.ping {
         let title = "Locks can't be acquired".to_owned();
         say(
             true,
             title,
-            format!("{} does not reply: {reason}", state.server),
+            format!("{} does not reply: {reason}", evidence.server),
         );
-    } else if state.servers_down > 0 {
-        let title = format!("{} down", count(state.servers_down, "server"));
+    } else if evidence.servers_down > 0 {
+        let title = format!("{} down", count(evidence.servers_down, "server"));
         let details = "Locks can be acquired, with fewer servers than there should be.".to_owned();
         say(true, title, details);
     }
-    if state.ping.is_ok() {
-        for reason in &state.missing {
+    if evidence.ping.is_ok() {
+        for reason in evidence.missing {
             say(false, "The page is incomplete".to_owned(), reason.clone());
         }
     }
-    found.extend(losses(state));
-    found.extend(state.locks.iter().flat_map(|lock| of_lock(lock, state.at)));
-    for warning in &state.warnings {
+    found.extend(losses(evidence));
+    found.extend(
+        evidence
+            .locks
+            .iter()
+            .flat_map(|lock| of_lock(lock, evidence.at)),
+    );
+    for warning in evidence.warnings {
         found.push(Problem {
             is_bad: false,
             title: crate::text::visible(warning.finding()),
@@ -83,11 +103,11 @@ pub(crate) fn problems(state: &State) -> Vec<Problem> {
     found
 }
 
-fn losses(state: &State) -> impl Iterator<Item = Problem> {
-    let news = state
+fn losses(evidence: &Evidence<'_>) -> impl Iterator<Item = Problem> {
+    let news = evidence
         .events
         .iter()
-        .filter(|event| event.what == "lost" && age(event.at, state.at) < NEWS);
+        .filter(|event| event.what == "lost" && age(event.at, evidence.at) < NEWS);
     news.map(|event| Problem {
         is_bad: true,
         title: match &event.key {

@@ -1,7 +1,7 @@
 //! Getting a lock back from the holder that the form names.
 
 use crate::body::Body;
-use crate::lock_page::{message, named};
+use crate::lock_page::{REASON, message, named};
 use crate::look::reason;
 use crate::options::Options;
 use crate::query;
@@ -13,9 +13,6 @@ use http::request::Parts;
 use http::{Response, StatusCode};
 use lock_runtime::{ClaimInfo, Revocation};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
-
-/// The greatest length of a reason.
-pub(crate) const REASON: usize = 200;
 
 /// For how long the holder may take to stop.
 const GRACE: Duration = Duration::from_secs(5);

@@ -1,13 +1,15 @@
 //! What the page shows: everything redacted, in its order.
 
-use crate::claim::{Claim, SILENT, Who};
+use crate::claim::Claim;
 use crate::history::{History, Lane};
+use crate::lock::Lock;
 use crate::look::{Check, Look, MOST};
 use crate::options::Options;
-use crate::problem::{Problem, problems};
+use crate::problem::{Evidence, Problem, problems};
+use crate::process::Process;
 use crate::recorder::{Event, Quantiles, Recorded};
 use crate::text::{age, visible};
-use lock_runtime::{ProcessInfo, Warning};
+use lock_runtime::Warning;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
@@ -19,10 +21,7 @@ pub(crate) struct State {
     pub(crate) at: SystemTime,
     pub(crate) server: String,
     pub(crate) ping: Result<Duration, String>,
-    pub(crate) servers_down: u64,
     pub(crate) warnings: Vec<Warning>,
-    /// Why something is missing.
-    pub(crate) missing: Vec<String>,
     /// Those that are held longest first.
     pub(crate) locks: Vec<Lock>,
     pub(crate) is_cut: bool,
@@ -35,19 +34,6 @@ pub(crate) struct State {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// A lock in use.
-pub(crate) struct Lock {
-    /// Identifies its row.
-    pub(crate) id: String,
-    /// As it is shown.
-    pub(crate) key: String,
-    /// What a link to it ends with.
-    pub(crate) query: String,
-    pub(crate) holders: Vec<Claim>,
-    pub(crate) waiters: Vec<Claim>,
-    pub(crate) waiting: u64,
-}
-
 /// What a place in the code does.
 pub(crate) struct Template {
     pub(crate) name: String,
@@ -57,31 +43,6 @@ pub(crate) struct Template {
     pub(crate) holds: Option<Quantiles>,
     /// The number of locks held, in steps of 5 s.
     pub(crate) spark: Vec<u64>,
-}
-
-/// A process that has reported.
-pub(crate) struct Process {
-    pub(crate) who: Who,
-    pub(crate) started: SystemTime,
-    pub(crate) held: Option<u64>,
-    pub(crate) waiting: Option<u64>,
-    pub(crate) lost: Option<u64>,
-    /// When it reported, if that is longer ago than it would be of one that lives.
-    pub(crate) silent_since: Option<SystemTime>,
-    pub(crate) is_this: bool,
-}
-
-impl Lock {
-    /// Returns since when the one that holds it longest has it.
-    pub(crate) fn since(&self) -> Option<SystemTime> {
-        self.holders.iter().filter_map(|it| it.since).min()
-    }
-
-    /// Returns the template of its holder, or of none.
-    pub(crate) fn template(&self) -> &str {
-        let mut templates = self.holders.iter().filter_map(|it| it.template.as_deref());
-        templates.next().unwrap_or_default()
-    }
 }
 
 impl State {
@@ -107,28 +68,14 @@ impl State {
         let is_cut = locks.len() >= MOST;
         let mut locks: Vec<_> = locks
             .iter()
-            .map(|lock| {
-                let claims = |all: &[lock_runtime::ClaimInfo]| -> Vec<Claim> {
-                    all.iter().map(|claim| Claim::of(claim, at)).collect()
-                };
-                let (holders, waiters) = (claims(lock.holders()), claims(lock.waiters()));
-                let token = holders.iter().chain(&waiters).map(|it| &*it.token).next();
-                Lock {
-                    id: options.id_of(lock.key()),
-                    key: options.shown(lock.key()),
-                    query: options.query_of(lock.key(), token.unwrap_or_default()),
-                    holders,
-                    waiters,
-                    waiting: lock.waiting(),
-                }
-            })
+            .map(|lock| Lock::of(lock, at, options))
             .collect();
         let recorder = options.recorder.as_ref();
         let recorded = recorder.map(|recorder| recorder.recorded());
         let own = options.manager.process_id().to_string();
         let mut processes: Vec<_> = processes
             .iter()
-            .map(|info| process(info, at, &own))
+            .map(|info| Process::of(info, at, &own))
             .collect();
         history.add(at, &mut locks, &mut processes, &ping, recorded.is_some());
         locks.sort_by(|a, b| {
@@ -144,13 +91,22 @@ impl State {
         }));
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
         events.truncate(EVENTS);
-        let mut state = State {
+        let server = visible(options.manager.server());
+        let problems = problems(&Evidence {
             at,
-            server: visible(options.manager.server()),
-            ping,
+            server: &server,
+            ping: &ping,
             servers_down: stats.servers_down,
+            warnings: &check.warnings,
+            missing: &missing,
+            locks: &locks,
+            events: &events,
+        });
+        State {
+            at,
+            server,
+            ping,
             warnings: check.warnings.clone(),
-            missing,
             templates: templates(&locks, recorded.as_ref(), history, at),
             is_recorded: recorded.is_some(),
             locks,
@@ -158,10 +114,8 @@ impl State {
             processes,
             lanes: history.lanes(at),
             events,
-            problems: Vec::new(),
-        };
-        state.problems = problems(&state);
-        state
+            problems,
+        }
     }
 
     /// Returns how many holds are known.
@@ -180,22 +134,6 @@ impl State {
     /// Returns how many locks the processes have lost.
     pub(crate) fn lost(&self) -> u64 {
         self.processes.iter().filter_map(|it| it.lost).sum()
-    }
-}
-
-fn process(info: &ProcessInfo, at: SystemTime, own: &str) -> Process {
-    let who = Who::of_process(info);
-    Process {
-        is_this: who.id.as_deref() == Some(own),
-        who,
-        started: info.started(),
-        held: info.held(),
-        waiting: info.waiting(),
-        lost: info.lost(),
-        silent_since: info
-            .age()
-            .filter(|age| *age > SILENT)
-            .and_then(|age| at.checked_sub(age)),
     }
 }
 

@@ -1,0 +1,35 @@
+//! A process that uses locks, as the page shows it.
+
+use crate::claim::{SILENT, Who};
+use lock_runtime::ProcessInfo;
+use std::time::SystemTime;
+
+/// A process that has reported.
+pub(crate) struct Process {
+    pub(crate) who: Who,
+    pub(crate) started: SystemTime,
+    pub(crate) held: Option<u64>,
+    pub(crate) waiting: Option<u64>,
+    pub(crate) lost: Option<u64>,
+    /// When it reported, if that is longer ago than it would be of one that lives.
+    pub(crate) silent_since: Option<SystemTime>,
+    pub(crate) is_this: bool,
+}
+
+impl Process {
+    pub(crate) fn of(info: &ProcessInfo, at: SystemTime, own: &str) -> Process {
+        let who = Who::of_process(info);
+        Process {
+            is_this: who.id.as_deref() == Some(own),
+            who,
+            started: info.started(),
+            held: info.held(),
+            waiting: info.waiting(),
+            lost: info.lost(),
+            silent_since: info
+                .age()
+                .filter(|age| *age > SILENT)
+                .and_then(|age| at.checked_sub(age)),
+        }
+    }
+}
