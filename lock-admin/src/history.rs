@@ -50,8 +50,8 @@ pub(crate) struct Bar {
     pub(crate) who: String,
     pub(crate) from: SystemTime,
     pub(crate) to: SystemTime,
-    /// It was seen in the last look.
-    is_open: bool,
+    /// When it was not seen any more.
+    missed: Option<SystemTime>,
     pub(crate) is_contended: bool,
 }
 
@@ -107,7 +107,7 @@ impl History {
                 let bar = (lock.id.clone(), holder.token.clone(), since);
                 let is_contended = lock.waiting > 0;
                 if let Some(bar) = self.bars.get_mut(&bar) {
-                    (bar.to, bar.is_open) = (at, true);
+                    (bar.to, bar.missed) = (at, None);
                     bar.is_contended |= is_contended;
                 } else if self.bars.len() < BARS {
                     let new = Bar {
@@ -116,7 +116,7 @@ impl History {
                         who: holder.who.full(),
                         from: since,
                         to: at,
-                        is_open: true,
+                        missed: None,
                         is_contended,
                     };
                     self.bars.insert(bar, new);
@@ -125,7 +125,9 @@ impl History {
         }
         self.begun = begun;
         self.bars.retain(|_, bar| {
-            bar.is_open &= bar.to == at;
+            if bar.to != at {
+                bar.missed.get_or_insert(at);
+            }
             age(bar.to, at) < WINDOW + STEP
         });
     }
@@ -166,10 +168,9 @@ impl History {
 
     /// Returns the locks that a process has stopped holding a moment ago.
     fn ended(&self, at: SystemTime, who: &str) -> Vec<String> {
-        let bars = self
-            .bars
-            .values()
-            .filter(|bar| bar.who == who && !bar.is_open && age(bar.to, at) < STEP);
+        let is_recent = |missed: SystemTime| age(missed, at) < STEP;
+        let bars = self.bars.values();
+        let bars = bars.filter(|bar| bar.who == who && bar.missed.is_some_and(is_recent));
         let mut keys: Vec<_> = bars.map(|bar| bar.key.clone()).collect();
         keys.sort();
         keys.dedup();
@@ -269,7 +270,7 @@ impl History {
 impl Bar {
     /// Returns the end of what was held, which is open as long as it is.
     pub(crate) fn end(&self) -> Option<SystemTime> {
-        (!self.is_open).then_some(self.to)
+        self.missed.map(|_| self.to)
     }
 }
 

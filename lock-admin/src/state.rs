@@ -13,6 +13,8 @@ use lock_runtime::Warning;
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
+const NO_TEMPLATE: &str = "no template";
+
 /// How many events are shown.
 const EVENTS: usize = 20;
 
@@ -182,7 +184,7 @@ fn templates(
             };
             Template {
                 name: match name {
-                    "" => "no template".to_owned(),
+                    "" => NO_TEMPLATE.to_owned(),
                     name => visible(name),
                 },
                 held: seen.held,
@@ -193,6 +195,8 @@ fn templates(
             }
         })
         .collect();
+    // Of a lock whose process has not told yet.
+    templates.retain(|it| it.held + it.waiting > 0 || it.name != NO_TEMPLATE);
     templates.sort_by_key(|it| std::cmp::Reverse((it.waiting, it.held)));
     templates
 }
