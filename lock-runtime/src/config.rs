@@ -3,6 +3,7 @@
 use crate::error::LockError;
 use crate::event::{LockEvent, LockEventHandler};
 use crate::options::{ReleaseMode, Report, validate_duration};
+use std::ffi::OsString;
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,6 +70,7 @@ pub struct Config {
     pub(crate) replicas: u32,
     pub(crate) handoff: HandoffLimits,
     pub(crate) strict: bool,
+    pub(crate) start_disconnected: bool,
     pub(crate) event_handlers: Vec<LockEventHandler>,
     pub(crate) service: Option<String>,
     pub(crate) version: Option<String>,
@@ -164,6 +166,7 @@ impl Config {
                 max_time: Duration::from_millis(10),
             },
             strict: false,
+            start_disconnected: false,
             event_handlers: Vec::new(),
             service: None,
             version: None,
@@ -171,23 +174,45 @@ impl Config {
         }
     }
 
-    /// Creates a configuration from the environment variable `LOCK_URL`. Several URLs, separated by spaces,
-    /// are the members of a [quorum](Self::quorum).
+    /// Creates a configuration from environment variables:
+    ///
+    /// | variable | meaning |
+    /// | --- | --- |
+    /// | `LOCK_URL` | the URL of the server; several, separated by spaces, are the members of a [quorum](Self::quorum) |
+    /// | `LOCK_PREFIX` | [`prefix`](Self::prefix) |
+    /// | `LOCK_SERVICE` | [`service`](Self::service) |
+    /// | `LOCK_VERSION` | [`version`](Self::version) |
+    ///
+    /// Only `LOCK_URL` must be set. What is set in code afterwards replaces the variable: `Config::from_env()?.prefix("shop:")`
+    /// ignores `LOCK_PREFIX`. There are no variables for `ttl` and `wait`: they belong to the code that they protect.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidConfig`] if the variable is not set or not valid Unicode.
+    /// [`LockError::InvalidConfig`], which names the variable, if `LOCK_URL` is not set, or one of them is empty, not valid
+    /// Unicode, or has a control character. What a URL means is checked when connecting.
     pub fn from_env() -> Result<Config, LockError> {
-        match std::env::var("LOCK_URL") {
-            Ok(urls) if urls.split_whitespace().count() > 1 => {
-                Ok(Config::quorum(urls.split_whitespace()))
-            }
-            Ok(url) => Ok(Config::new(url)),
-            Err(_) => Err(invalid(
+        Config::from_variables(|name| std::env::var_os(name))
+    }
+
+    fn from_variables(get: impl Fn(&str) -> Option<OsString>) -> Result<Config, LockError> {
+        let read = |name: &str| get(name).map(|value| text_of(name, value)).transpose();
+        let urls = read("LOCK_URL")?.ok_or_else(|| {
+            invalid(
                 "the environment variable `LOCK_URL` is not set; \
                  set it to a URL like `redis://127.0.0.1/`",
-            )),
+            )
+        })?;
+        let urls: Vec<&str> = urls.split_whitespace().collect();
+        let mut config = match urls[..] {
+            [url] => Config::new(url),
+            _ => Config::quorum(urls),
+        };
+        if let Some(prefix) = read("LOCK_PREFIX")? {
+            config = config.prefix(prefix);
         }
+        config.service = read("LOCK_SERVICE")?;
+        config.version = read("LOCK_VERSION")?;
+        Ok(config)
     }
 
     /// Sets the prefix of every key on the server. The default is `lock:`.
@@ -275,6 +300,47 @@ impl Config {
         self
     }
 
+    /// With `true`, [`LockManager::connect`](crate::LockManager::connect) succeeds although the server can't be reached, so
+    /// that a service starts during an outage and reports that it is not ready. By default it fails.
+    ///
+    /// It tries as usual, and fails as usual if the configuration is invalid or the server refuses it: what can be known at
+    /// the start is known then. If it finds no usable server by the end of the [`connect_timeout`](Self::connect_timeout), and
+    /// that is at once where the connection is refused, it returns a manager that goes on in the background:
+    ///
+    /// - [`ping`](crate::LockManager::ping) fails with [`LockError::Unavailable`], and so do all calls, as in any other outage:
+    ///   those that wait for a lock wait for the connection too, no longer than their `wait`.
+    /// - [`LockEvent::ServerDown`] is told, and [`LockEvent::ServerUp`] once there is a connection; the metric
+    ///   `distributed_lock.server.up` is 0 meanwhile.
+    /// - What only the server can tell is found when it is there: that it refuses the password, has another schema, or is
+    ///   [unsafe](Self::refuse_unsafe_servers). Then no lock is granted. The ping and each call fail with that very
+    ///   error, such as [`LockError::InvalidConfig`] or [`LockError::UnsafeServer`], and at once: waiting does not help. The
+    ///   feature `tracing` logs it as an error. The manager asks again every few seconds, so that it works once the server
+    ///   is corrected.
+    ///
+    /// An annotated function that is called while the service starts, such as one that sets up its database, fails like
+    /// each other call.
+    ///
+    /// ```
+    /// use lock_runtime::{Config, LockManager};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), lock_runtime::LockError> {
+    /// let nobody_listens = "redis://127.0.0.1:1/";
+    /// # #[cfg(feature = "redis")] {
+    /// assert!(LockManager::connect(nobody_listens).await.is_err());
+    ///
+    /// let config = Config::new(nobody_listens).start_disconnected(true);
+    /// let locks = LockManager::connect(config).await?;
+    /// assert!(locks.ping().await.is_err()); // not ready
+    /// # }
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn start_disconnected(mut self, start: bool) -> Self {
+        self.start_disconnected = start;
+        self
+    }
+
     /// Calls `handler` for each [event](LockEvent) of the manager's locks, such as a loss. Several handlers are called one
     /// after the other.
     ///
@@ -308,7 +374,7 @@ impl Config {
     }
 
     /// Names the service, for whoever looks at its locks. The default is the environment variable `OTEL_SERVICE_NAME`, or
-    /// else the name of the program. 200 bytes are told.
+    /// else the name of the program; [`from_env`](Self::from_env) also reads `LOCK_SERVICE`. 200 bytes are told.
     pub fn service(mut self, name: impl Into<String>) -> Self {
         self.service = Some(name.into());
         self
@@ -432,9 +498,89 @@ impl fmt::Debug for Config {
     }
 }
 
+/// Returns the text of an environment variable. The error quotes nothing of it, which may be a secret.
+fn text_of(name: &str, value: OsString) -> Result<String, LockError> {
+    let why = |why: &str| invalid(&format!("the environment variable `{name}` {why}"));
+    let text = value
+        .into_string()
+        .map_err(|_| why("is not valid Unicode; correct it"))?;
+    if text.trim().is_empty() {
+        return Err(why("is empty; give it a value, or unset it"));
+    }
+    if text.contains(char::is_control) {
+        return Err(why(
+            "has a control character, such as the end of a line; leave it out",
+        ));
+    }
+    Ok(text)
+}
+
 pub(crate) fn invalid(reason: &str) -> LockError {
     LockError::InvalidConfig {
         reason: reason.to_owned(),
         source: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn from(variables: &[(&str, &str)]) -> Result<Config, LockError> {
+        let variables = variables.to_owned();
+        Config::from_variables(|name| {
+            let found = variables.iter().find(|(known, _)| *known == name);
+            found.map(|(_, value)| value.into())
+        })
+    }
+
+    #[test]
+    fn environment_variables_are_read() {
+        let config = from(&[("LOCK_URL", "memory://")]).unwrap();
+        assert!(matches!(config.servers, Servers::One(url) if url == "memory://"));
+        assert_eq!(config.prefix, "lock:");
+        assert_eq!((config.service, config.version), (None, None));
+
+        let config = from(&[
+            ("LOCK_URL", " redis://a  redis://b redis://c "),
+            ("LOCK_PREFIX", "shop:"),
+            ("LOCK_SERVICE", "orders"),
+            ("LOCK_VERSION", "1.2"),
+        ]);
+        let config = config.unwrap();
+        assert!(matches!(config.servers, Servers::Quorum(urls) if urls.len() == 3));
+        assert_eq!(config.prefix, "shop:");
+        assert_eq!(config.service.as_deref(), Some("orders"));
+        assert_eq!(config.version.as_deref(), Some("1.2"));
+    }
+
+    #[test]
+    fn a_bad_variable_is_named_and_not_shown() {
+        let error = from(&[("LOCK_PREFIX", "shop:")]).unwrap_err().to_string();
+        assert!(error.contains("`LOCK_URL` is not set"), "{error}");
+        for name in ["LOCK_URL", "LOCK_PREFIX", "LOCK_SERVICE", "LOCK_VERSION"] {
+            for value in ["", " ", "se\ncret", "secret\0"] {
+                let mut variables = vec![(name, value), ("LOCK_URL", "memory://")];
+                let error = from(&variables).unwrap_err();
+                assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
+                let text = format!("{error} {error:?}");
+                assert!(text.contains(&format!("`{name}`")), "{text}");
+                assert!(!text.contains("cret"), "{text}");
+                variables.remove(0);
+                assert!(from(&variables).is_ok());
+            }
+        }
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_variable_that_is_no_text_is_named() {
+        use std::os::unix::ffi::OsStringExt;
+        let get = |name: &str| match name {
+            "LOCK_SERVICE" => Some(OsString::from_vec(vec![0xff])),
+            _ => Some("memory://".into()),
+        };
+        let error = Config::from_variables(get).unwrap_err().to_string();
+        assert!(error.contains("`LOCK_SERVICE` is not valid"), "{error}");
     }
 }

@@ -39,6 +39,7 @@ mod semaphore;
 mod set_aside;
 mod several_keys;
 mod shutdown;
+mod starting;
 mod topology;
 mod waiting;
 

@@ -18,7 +18,7 @@ use super::{
     attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, events,
     exit_paths, fencing, force, inspect, keys, lease, lease_loss, loss, lost_replies, min_hold,
     nesting, options, outage, ping, process_end, queue, readers, reports, revoke, semaphore,
-    set_aside, several_keys, shutdown, waiting,
+    set_aside, several_keys, shutdown, starting, waiting,
 };
 use lock_test_support::time::{Stopwatch, within};
 
@@ -280,6 +280,12 @@ const CASES: &[(&str, Case)] = cases! {
         first_of_several_shutdowns_cancels
         dropped_shutdown_cancels_no_body
         shutdown_of_bodies_is_bounded_during_an_outage;
+    starting:
+        manager_starts_during_an_outage
+        manager_starts_before_its_servers
+        shutdown_before_the_first_connection_ends_waits
+        unsafe_servers_are_refused_when_they_come
+        wrong_credentials_are_told_when_the_servers_come;
     waiting:
         callers_without_a_runtime_connect_wait_and_hold
         wait_is_bounded

@@ -8,13 +8,13 @@ use crate::error::LockError;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::lock::inspect::inspect;
 use crate::lock::list;
+use crate::lock::opening::{Late, open};
 use crate::lock::ping::ping;
 use crate::lock::shutdown::shut_down;
 use crate::lock_info::LockInfo;
 use crate::process::ProcessId;
 use crate::process_info::ProcessInfo;
 use crate::stats::Stats;
-use crate::trace;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::thread_end;
@@ -57,7 +57,7 @@ impl LockManager {
     ///
     /// [`LockError::InvalidConfig`] if the configuration is invalid, or the server rejects the credentials;
     /// [`LockError::InvalidOption`] if the default ttl is out of range; [`LockError::Unavailable`] if there is
-    /// no connection within the connect timeout; [`LockError::UnsafeServer`] if the server check returns
+    /// no connection within the connect timeout, except with [`Config::start_disconnected`]; [`LockError::UnsafeServer`] if the server check returns
     /// warnings and [`Config::refuse_unsafe_servers`] is set.
     pub async fn connect(config: impl Into<Config>) -> Result<LockManager, LockError> {
         let config = config.into();
@@ -69,26 +69,22 @@ impl LockManager {
             source: Arc::new(error),
         })?;
         let slot = InnerSlot::default();
-        let (engine, server) = config.open(io, Clock::System, slot.event_handler()).await?;
-        let inner = ManagerInner::start(io, Clock::System, engine, server, &config);
-        slot.fill(&inner);
-        let manager = LockManager { inner };
-        if config.strict {
-            let warnings = manager.check_servers().await;
-            if !warnings.is_empty() {
-                return Err(LockError::UnsafeServer {
-                    warnings: warnings.into(),
-                });
+        let start =
+            |engine, server| ManagerInner::start(io, Clock::System, engine, server, &config);
+        let inner = match open(&config, io, Clock::System, &slot).await {
+            Ok((engine, server)) => {
+                let inner = start(engine, server);
+                slot.fill(&inner);
+                inner
             }
-        } else if trace::warnings_enabled() {
-            let engine = manager.inner.context.engine.clone();
-            let (ttl, replicas) = (config.ttl, config.replicas);
-            io.spawn(async move {
-                let found = engine.inspect(ttl, replicas).await;
-                found.warnings.iter().for_each(trace::unsafe_server);
-            });
-        }
-        Ok(manager)
+            Err(error) => {
+                let late = Late::after(error, &config, io)?;
+                let inner = start(late.engine.clone(), late.server.clone());
+                late.open_later(&inner, config);
+                inner
+            }
+        };
+        Ok(LockManager { inner })
     }
 
     /// Returns the identity of this manager, which a call of another process is told when it finds a lock held: see

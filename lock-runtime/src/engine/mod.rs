@@ -10,6 +10,7 @@ pub(crate) mod error;
 pub(crate) mod etcd;
 pub(crate) mod event;
 pub(crate) mod inspection;
+pub(crate) mod late;
 pub(crate) mod lease;
 #[cfg(feature = "redis")]
 pub(crate) mod member;

@@ -23,6 +23,12 @@ use tokio::time::Instant;
 /// A request that fails with [`EngineErrorKind::Indeterminate`](crate::engine::error::EngineErrorKind) may
 /// have been carried out. Dropping the future of a request does not recall the request.
 pub(crate) trait Engine: Operations {
+    /// Returns the wait for the first connection, at most until the deadline, if there was none yet. Only after it the
+    /// engine knows which options it supports, and in which order calls acquire several locks.
+    fn first_connection(&self, _deadline: Instant) -> Option<EngineFuture<'_, ()>> {
+        None
+    }
+
     /// Acquires the lock if it is free, and the others that the attempt names until one is not; returns `None` if the
     /// first is not. The acquisition counts once at least that number of replicas have acknowledged it.
     ///

@@ -138,20 +138,20 @@ impl Context {
                 "the server cannot store one of its characters; use others, or a database in the encoding UTF8",
             );
         }
-        LockError::Unavailable {
+        refusal(&error).unwrap_or_else(|| LockError::Unavailable {
             key: Some(self.key_of(name).into()),
             server: self.server.clone(),
             source: error.source,
-        }
+        })
     }
 
     /// Returns the error of a request that concerns no lock in particular.
     pub(crate) fn server_unavailable(&self, error: EngineError) -> LockError {
-        LockError::Unavailable {
+        refusal(&error).unwrap_or_else(|| LockError::Unavailable {
             key: None,
             server: self.server.clone(),
             source: error.source,
-        }
+        })
     }
 
     pub(crate) fn shutting_down(&self, name: &str) -> LockError {
@@ -192,4 +192,9 @@ impl Context {
             self.io.sleep_until(next).await;
         }
     }
+}
+
+/// Returns why the engine was not opened, if that is no outage.
+fn refusal(error: &EngineError) -> Option<LockError> {
+    error.source.downcast_ref().cloned()
 }

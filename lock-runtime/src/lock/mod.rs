@@ -22,6 +22,7 @@ pub(crate) mod local_queue;
 pub(crate) mod loss;
 pub(crate) mod offer;
 pub(crate) mod on_asked;
+pub(crate) mod opening;
 pub(crate) mod pending_asks;
 pub(crate) mod ping;
 pub(crate) mod read_holds;

@@ -48,6 +48,12 @@ pub(crate) fn warnings_enabled() -> bool {
 
 pub(crate) fn unsafe_server(_: &Warning) {}
 
+pub(crate) fn not_connected(_: &str, _: &dyn Display) {}
+
+pub(crate) fn refused(_: &str, _: &dyn Display) {}
+
+pub(crate) fn connected(_: &str) {}
+
 pub(crate) fn master_followed(_: &dyn Display, _: &dyn Display, _: &dyn Display) {}
 
 pub(crate) fn node_replaced(_: &dyn Display) {}

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tracing::dispatcher::{Dispatch, with_default};
 use tracing::span::Id;
-use tracing::{Span, debug, field, info, warn};
+use tracing::{Span, debug, error, field, info, warn};
 
 /// The span of a hold. Boxed, if a subscriber records it: few do.
 pub(crate) struct LockSpan(Option<Box<Span>>);
@@ -146,6 +146,21 @@ pub(crate) fn unsafe_server(warning: &Warning) {
         WarningKind::NotChecked => info!("{warning}"),
         _ => warn!("lock server: {warning}"),
     });
+}
+
+/// Reports that a manager has started without a connection.
+pub(crate) fn not_connected(server: &str, error: &dyn Display) {
+    contain(|| warn!(server, %error, "started without a connection; connecting"));
+}
+
+/// Reports that a server which could not be reached at the start refuses this process now, or is refused by it.
+pub(crate) fn refused(server: &str, error: &dyn Display) {
+    contain(|| error!(server, %error, "no lock is granted: the lock server can't be used"));
+}
+
+/// Reports the first connection of a manager that has started without one.
+pub(crate) fn connected(server: &str) {
+    contain(|| info!(server, "connected to the lock server"));
 }
 
 pub(crate) fn master_followed(sentinels: &dyn Display, from: &dyn Display, to: &dyn Display) {

@@ -12,11 +12,12 @@ use crate::lock::record::{self, call::CallRecord};
 use crate::options::{
     LockOptions, no_keys, validate_duration, validate_keys, validate_limit, validate_min_hold,
 };
-use crate::util::time::now;
+use crate::util::time::{deadline_after, now};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A validated acquire call.
 enum Call {
@@ -36,7 +37,11 @@ impl Lock {
     /// [`LockError::InvalidOption`] before anything is sent, [`LockError::Unsupported`] if this kind of server lacks an
     /// option, [`LockError::WouldDeadlock`] if the body that calls this holds the lock, [`LockError::ShuttingDown`] after [`shutdown`](crate::LockManager::shutdown).
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
-        match self.into_call()? {
+        let started = now();
+        if let Some(connected) = self.first_connection(started) {
+            connected.await?;
+        }
+        match self.into_call(started)? {
             Call::One(acquire) => {
                 let record = CallRecord::begin(&acquire);
                 let guard = record.end(acquire.acquire().await)?;
@@ -65,7 +70,11 @@ impl Lock {
     ///
     /// Those of [`acquire`](Self::acquire), except for `Busy`.
     pub async fn try_acquire(self) -> Result<Option<LockGuard>, LockError> {
-        match self.wait(Duration::ZERO).into_call()? {
+        let (lock, started) = (self.wait(Duration::ZERO), now());
+        if let Some(connected) = lock.first_connection(started) {
+            connected.await?;
+        }
+        match lock.into_call(started)? {
             Call::One(acquire) => {
                 let record = CallRecord::begin(&acquire);
                 let guard = record.end_try(acquire.try_once().await)?;
@@ -94,19 +103,52 @@ impl Lock {
         Guarded::new(&guard, body(&guard)).await
     }
 
-    fn into_call(mut self) -> Result<Call, LockError> {
-        let inner = self.inner.take().ok_or(LockError::NotInitialized)?;
-        let keys = match &self.keys {
+    /// Returns the wait for the first connection of a manager that started without one: only then it is known which
+    /// options the server supports. `None` if there is nothing to wait for.
+    fn first_connection(
+        &self,
+        started: Instant,
+    ) -> Option<Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + '_>>> {
+        let context = &self.inner.as_ref()?.context;
+        let wait = self.wait.unwrap_or(context.defaults.wait);
+        let connected = context
+            .engine
+            .first_connection(deadline_after(started, wait))?;
+        // A call that is invalid anyway does not wait.
+        self.validated_options(context, self.keys()).ok()?;
+        let (name, times) = (
+            context.name_of(self.keys().first()?),
+            (started, wait.is_zero()),
+        );
+        Some(Box::pin(async move {
+            let record = CallRecord::of(context, &name, &self.purpose, times);
+            let connected = match context.is_closed() {
+                true => Ok(()),
+                false => connected.await,
+            };
+            record.end(match context.is_closed() {
+                true => Err(context.shutting_down(&name)),
+                false => connected.map_err(|error| context.unavailable(&name, error)),
+            })
+        }))
+    }
+
+    fn keys(&self) -> &[String] {
+        match &self.keys {
             Keys::One(key) => std::slice::from_ref(key),
             Keys::All(keys) => keys,
-        };
+        }
+    }
+
+    fn into_call(mut self, started: Instant) -> Result<Call, LockError> {
+        let inner = self.inner.take().ok_or(LockError::NotInitialized)?;
+        let keys = self.keys();
         let validated = self.validated_options(&inner.context, keys);
         let options = validated.inspect_err(|error| {
             let key = keys.first().map_or("", String::as_str);
             record::call::rejected(&inner.context, key, &self.purpose, error);
         })?;
         let wait = self.wait.unwrap_or(inner.context.defaults.wait);
-        let started = now();
         let call = |inner: Arc<ManagerInner>, key: &str| Acquire {
             name: inner.context.name_of(key),
             options,

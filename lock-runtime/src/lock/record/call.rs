@@ -8,17 +8,42 @@ use crate::site::Purpose;
 use crate::trace;
 use crate::util::time::elapsed_since;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// A call in progress. Dropping it tells that the call was canceled.
 pub(crate) struct CallRecord<'a> {
-    call: &'a Acquire,
+    context: &'a Context,
+    name: &'a str,
+    purpose: &'a Purpose,
+    started: Instant,
+    tries_once: bool,
     is_open: bool,
 }
 
 impl<'a> CallRecord<'a> {
     pub(crate) fn begin(call: &'a Acquire) -> CallRecord<'a> {
+        let (context, tries_once) = (&call.inner.context, call.wait.is_zero());
+        CallRecord::of(
+            context,
+            &call.name,
+            &call.purpose,
+            (call.started, tries_once),
+        )
+    }
+
+    /// Begins the record of a call of which only this is known yet.
+    pub(crate) fn of(
+        context: &'a Context,
+        name: &'a str,
+        purpose: &'a Purpose,
+        (started, tries_once): (Instant, bool),
+    ) -> CallRecord<'a> {
         CallRecord {
-            call,
+            context,
+            name,
+            purpose,
+            started,
+            tries_once,
             is_open: true,
         }
     }
@@ -44,20 +69,13 @@ impl<'a> CallRecord<'a> {
     }
 
     fn outcome(&self, error: &LockError) -> Outcome {
-        Outcome::of(error, self.call.wait.is_zero())
+        Outcome::of(error, self.tries_once)
     }
 
     fn tell(&self, outcome: Outcome, error: Option<&LockError>) {
-        let Acquire {
-            inner,
-            name,
-            purpose,
-            started,
-            ..
-        } = self.call;
-        let waited = elapsed_since(*started);
-        let key = inner.context.key_of(name);
-        tell(&inner.context, key, purpose, waited, (outcome, error));
+        let waited = elapsed_since(self.started);
+        let key = self.context.key_of(self.name);
+        tell(self.context, key, self.purpose, waited, (outcome, error));
     }
 }
 
