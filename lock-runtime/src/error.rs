@@ -83,7 +83,8 @@ pub enum LockError {
         /// The reason why its value is invalid.
         reason: &'static str,
     },
-    /// The engine that keeps the lock, or a lock of this kind, lacks an operation.
+    /// The engine that keeps the lock, or a lock of this kind, lacks an operation; or a `blocking_` method was called in a
+    /// task, which must not block.
     #[non_exhaustive]
     Unsupported {
         /// The name of the method or of the option.

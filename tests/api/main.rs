@@ -1,5 +1,6 @@
 //! Tests the attribute: the functions it accepts, the size of their futures, and the events of their calls.
 
+mod blocking;
 mod events;
 mod future_size;
 mod guide;

@@ -5,6 +5,7 @@
 
 mod attribute;
 mod bad_input;
+mod blocking;
 mod busy;
 mod cancellation;
 mod connecting;

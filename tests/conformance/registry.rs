@@ -15,7 +15,7 @@ use tokio::task::{JoinError, JoinSet};
 use super::fixture::{Fixture, Shared};
 use super::topology::Topology;
 use super::{
-    attribute, bad_input, busy, cancellation, connecting, crash, ends_of_leases, events,
+    attribute, bad_input, blocking, busy, cancellation, connecting, crash, ends_of_leases, events,
     exit_paths, fencing, force, inspect, keys, lease, lease_loss, loss, lost_replies, min_hold,
     nesting, options, outage, ping, process_end, queue, readers, reports, revoke, semaphore,
     set_aside, several_keys, shutdown, starting, waiting,
@@ -52,6 +52,9 @@ const CASES: &[(&str, Case)] = cases! {
         wrong_tls_setup_is_rejected
         invalid_durations_are_rejected
         what_the_engine_lacks_is_refused;
+    blocking:
+        plain_threads_and_tasks_exclude_each_other
+        plain_thread_waits_no_longer_than_asked;
     busy:
         busy_names_this_process
         busy_names_this_process_for_the_rest_of_min_hold
@@ -309,6 +312,8 @@ const REAL_TIME: &[&str] = &[
     // A thread outside of all runtimes has only the clock of the machine.
     "exit_paths::guard_dropped_outside_runtime_frees_lock",
     "waiting::callers_without_a_runtime_connect_wait_and_hold",
+    "blocking::plain_threads_and_tasks_exclude_each_other",
+    "blocking::plain_thread_waits_no_longer_than_asked",
     // A body blocks its thread until time has passed, and a paused clock stands still while a thread works.
     "lease::lock_is_renewed_while_thread_is_blocked",
     "shutdown::shutdown_waits_for_the_lease_of_a_body_that_blocks",

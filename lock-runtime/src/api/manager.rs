@@ -57,8 +57,8 @@ impl LockManager {
     ///
     /// [`LockError::InvalidConfig`] if the configuration is invalid, or the server rejects the credentials;
     /// [`LockError::InvalidOption`] if the default ttl is out of range; [`LockError::Unavailable`] if there is
-    /// no connection within the connect timeout, except with [`Config::start_disconnected`]; [`LockError::UnsafeServer`] if the server check returns
-    /// warnings and [`Config::refuse_unsafe_servers`] is set.
+    /// no connection within the connect timeout, except with [`Config::start_disconnected`];
+    /// [`LockError::UnsafeServer`] if the server check returns warnings and [`Config::refuse_unsafe_servers`] is set.
     pub async fn connect(config: impl Into<Config>) -> Result<LockManager, LockError> {
         let config = config.into();
         config.validate()?;

@@ -1,5 +1,6 @@
 //! The public API.
 
+pub(crate) mod blocking;
 pub(crate) mod from_lock_error;
 pub(crate) mod global;
 pub(crate) mod guard;

@@ -1,6 +1,7 @@
 //! Helpers that are independent of locks, for every other module.
 
 pub(crate) mod backoff;
+pub(crate) mod block_on;
 pub(crate) mod clock;
 pub(crate) mod count;
 pub(crate) mod inbox;

@@ -25,6 +25,9 @@ enum Call {
     All(Vec<Acquire>),
 }
 
+/// The wait for a connection.
+type Connected<'a> = Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + 'a>>;
+
 impl Lock {
     /// Acquires the lock, waiting for it for at most [`wait`](Self::wait).
     ///
@@ -105,10 +108,7 @@ impl Lock {
 
     /// Returns the wait for the first connection of a manager that started without one: only then it is known which
     /// options the server supports. `None` if there is nothing to wait for.
-    fn first_connection(
-        &self,
-        started: Instant,
-    ) -> Option<Pin<Box<dyn Future<Output = Result<(), LockError>> + Send + '_>>> {
+    fn first_connection(&self, started: Instant) -> Option<Connected<'_>> {
         let context = &self.inner.as_ref()?.context;
         let wait = self.wait.unwrap_or(context.defaults.wait);
         let connected = context
