@@ -96,7 +96,7 @@ async fn main() -> anyhow::Result<()> {
     let server = HttpServer::new(service)
         .shutdown_signal(asked_to_stop())
         .shutdown_timeout(10)
-        .bind(("127.0.0.1", options.port))?;
+        .bind((options.listen, options.port))?;
     for address in server.addrs() {
         println!("listening on http://{address}");
     }

@@ -98,7 +98,7 @@ async fn main() -> anyhow::Result<()> {
         .route("/live", get(live))
         .route("/metrics", get(move || scrape(exporter)))
         .with_state(orders);
-    let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
+    let listener = TcpListener::bind((options.listen, options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);
 
     axum::serve(listener, service)

@@ -84,7 +84,7 @@ async fn main() -> anyhow::Result<()> {
     lock_runtime::init(options.lock).await?;
     let orders = orders::open(&options.database).await?;
 
-    let listener = TcpListener::bind(("127.0.0.1", options.port)).await?;
+    let listener = TcpListener::bind((options.listen, options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);
     let connections = TcpIncoming::from(listener).with_nodelay(Some(true));
     Server::builder()

@@ -35,7 +35,7 @@ command -v etcd >/dev/null || install etcd etcd-server etcd
 command -v etcdctl >/dev/null || install etcdctl etcd-client etcd
 PATH="$PATH:/usr/sbin" command -v pgbouncer >/dev/null || install pgbouncer pgbouncer pgbouncer
 { command -v java && [ -e /usr/share/java/zookeeper.jar ]; } >/dev/null || install zookeeper zookeeper zookeeper
-# One test checks metrics with it.
+# Tests check metrics, alerts and the dashboard with it.
 command -v promtool >/dev/null || install promtool prometheus prometheus
 # One test installs Python's Redis client, and locks with it.
 command -v python3 >/dev/null || install python3 python3 python
@@ -104,7 +104,7 @@ failed=0
 
 step "tests that measure no time"
 # At a higher priority than the builds, since another program that uses all cores would leave nothing to nice 19.
-untimed=(--test api --test default --test documents --test features --test layers --test lints --test mutations --test public_api --test quorum --test shared)
+untimed=(--test api --test default --test documents --test features --test layers --test lints --test mutations --test ops --test public_api --test quorum --test shared)
 nice -n 5 cargo test "${all[@]}" --no-fail-fast --bins "${untimed[@]}" || failed=1
 nice -n 5 cargo test "${all[@]}" --doc || failed=1
 
