@@ -3,8 +3,9 @@
 use lock_runtime::{Config, LockError, LockManager, WarningKind};
 
 use super::{assert_reported, name, server, strict, warnings};
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, until_pinged};
 use lock_test_support::permissions;
+use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, millis, patient, within};
 
@@ -119,4 +120,37 @@ async fn unsafe_server_is_refused_with_its_warnings() {
     assert!(words.contains("`appendonly` is `no`"), "{words}");
     assert!(words.contains("set `appendonly yes`"), "{words}");
     assert!(!error.is_unavailable() && !error.is_busy() && !error.is_lost());
+}
+
+#[tokio::test]
+async fn unsafe_server_that_comes_late_is_used_once_it_is_corrected() {
+    let server = Server::start();
+    let proxy = Proxy::to(server.port());
+    proxy.cut();
+    let config = patient(proxy.url()).refuse_unsafe_servers(true);
+    let locks = LockManager::connect(config.start_disconnected(true)).await;
+    let locks = locks.unwrap();
+    assert!(locks.ping().await.unwrap_err().is_unavailable());
+    proxy.heal();
+    let refused = async {
+        while locks.ping().await.unwrap_err().is_unavailable() {
+            tokio::task::yield_now().await;
+        }
+    };
+    within(NOISE * 10, refused).await;
+    let error = locks.lock("row").acquire().await.unwrap_err();
+    assert!(matches!(error, LockError::UnsafeServer { .. }), "{error}");
+    assert_eq!(server.leftovers(), [""; 0]);
+
+    server.query::<()>("CONFIG SET appendonly yes appendfsync always");
+    until_pinged(&locks).await;
+    locks
+        .lock("row")
+        .acquire()
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
+    locks.shutdown().await;
 }
