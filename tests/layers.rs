@@ -21,7 +21,7 @@ const RUNTIME: [&[&str]; 9] = [
         "transaction_proof",
     ],
     &["error"],
-    &["options", "event", "lock_info"],
+    &["options", "event", "lock_info", "credentials"],
     &["config", "trace", "metrics", "revocation"],
     &["engine"],
     &["lock"],

@@ -4,6 +4,7 @@
 
 mod cluster;
 mod conformance;
+mod credentials;
 mod etcd;
 #[path = "api/examples/mod.rs"]
 mod examples;

@@ -1,10 +1,13 @@
 //! The configuration of a manager.
 
+use crate::credentials::CredentialsSource;
 use crate::error::LockError;
 use crate::event::{LockEvent, LockEventHandler};
 use crate::options::{ReleaseMode, Report, validate_duration};
+use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
+use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -53,7 +56,7 @@ const LONGEST_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
 #[must_use]
 pub struct Config {
     pub(crate) servers: Servers,
-    pub(crate) credentials: Option<(String, String)>,
+    pub(crate) credentials: Option<CredentialsSource>,
     #[cfg(feature = "redis")]
     pub(crate) sentinel_credentials: Option<(String, String)>,
     #[cfg(feature = "postgres")]
@@ -405,7 +408,79 @@ impl Config {
 
     /// Sets user and password, instead of those in the URL. An empty user is Redis' default user.
     pub fn credentials(mut self, user: impl Into<String>, password: impl Into<String>) -> Self {
-        self.credentials = Some((user.into(), password.into()));
+        self.credentials = Some(CredentialsSource::Fixed((user.into(), password.into())));
+        self
+    }
+
+    /// Asks `provider` for user and password before each connection, instead of using those in the URL: for passwords that
+    /// change while the service runs, and tokens that expire. The later call of this and of [`credentials`](Self::credentials)
+    /// counts.
+    ///
+    /// Connections that exist are not logged in anew, so an expired token or a changed password costs no lock and interrupts no
+    /// call: it matters when a connection breaks, and the one that replaces it logs in with what the provider has then.
+    ///
+    /// The provider runs on a thread of its own within the library's runtime, so it may use tokio, and may block. It may take
+    /// as long as the [`connect_timeout`](Self::connect_timeout); leases run down meanwhile, so a provider that asks another
+    /// service should keep the answer as long as it is valid. If it fails, panics or takes longer, the connection is not made,
+    /// and is tried again like one that the server refuses: [`connect`](crate::LockManager::connect) returns
+    /// [`LockError::Unavailable`] with the provider's error among its [sources](std::error::Error::source), and later the log
+    /// names it. The provider must keep passwords out of its errors.
+    ///
+    /// # The file of Vault's agent
+    ///
+    /// An agent beside the service rewrites a file with each new password.
+    ///
+    /// ```no_run
+    /// # use lock_runtime::{Config, LockError, LockManager};
+    /// # async fn connect() -> Result<(), LockError> {
+    /// let config = Config::new("postgres://db.internal/shop").credentials_from(|| async {
+    ///     let file = std::fs::read_to_string("/run/secrets/db")?;
+    ///     let (user, password) = file.trim().split_once(':').ok_or("no `user:password`")?;
+    ///     Ok((user.to_owned(), password.to_owned()))
+    /// });
+    /// let locks = LockManager::connect(config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Tokens of a cloud
+    ///
+    /// With IAM authentication of Amazon ElastiCache and RDS, and with Microsoft Entra ID, the password is a token that the
+    /// client signs or fetches. Those of Amazon are valid for 15 minutes, which only matters for logging in: a connection to RDS
+    /// stays until it breaks, and one to ElastiCache for 12 hours, after which it is replaced like any that breaks. Signing
+    /// needs no request, so make a new token each time.
+    ///
+    /// ```
+    /// # use lock_runtime::Config;
+    /// # #[derive(Clone)]
+    /// # struct Signer;
+    /// # impl Signer {
+    /// #     async fn token(&self) -> Result<String, std::io::Error> { Ok("token".to_owned()) }
+    /// # }
+    /// # let signer = Signer;
+    /// // `signer` presigns `connect` for the cache and the user, with the credentials of the AWS SDK.
+    /// let config = Config::new("rediss-cluster://locks.cache.internal").credentials_from(move || {
+    ///     let signer = signer.clone();
+    ///     async move { Ok(("orders".to_owned(), signer.token().await?)) }
+    /// });
+    /// ```
+    ///
+    /// # Engines
+    ///
+    /// The members of a [quorum](Self::quorum) share the provider. Sentinels don't get what it returns:
+    /// theirs is set by `sentinel_credentials`. In PostgreSQL, an empty user is the one in the URL. With
+    /// etcd, the provider is also asked when the server no longer accepts the token of a login. ZooKeeper's nodes
+    /// belong to a user with this very password, so there it must not change as long as services
+    /// with another one use the same locks. `memory://` asks for none.
+    pub fn credentials_from<F, Fut>(mut self, provider: F) -> Self
+    where
+        F: Fn() -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(String, String), Box<dyn Error + Send + Sync>>>
+            + Send
+            + 'static,
+    {
+        let provider = Arc::new(move || Box::pin(provider()) as _);
+        self.credentials = Some(CredentialsSource::Provider(provider));
         self
     }
 

@@ -177,16 +177,15 @@ pub fn urls(bytes: &[u8]) {
     };
     #[cfg(feature = "redis")]
     {
-        use crate::engine::redis::address::{Address, AuthOptions};
+        use crate::engine::redis::address::Address;
         use crate::engine::redis::topology::cluster::seeds::SeedNodes;
         use crate::engine::redis::topology::sentinel::url::parse_url;
 
-        let auth = AuthOptions::default();
+        let config = Config::new("");
         for scheme in ["redis", "redis+unix"] {
-            check(
-                scheme,
-                &|url, _| Ok(Address::parse(url, &auth)?.to_string()),
-            );
+            check(scheme, &|url, _| {
+                Ok(Address::parse(url, &config)?.to_string())
+            });
         }
         check("redis-sentinel", &|url, _| {
             let (hosts, name, database) = parse_url(url)?;
@@ -195,7 +194,7 @@ pub fn urls(bytes: &[u8]) {
         check("redis-cluster", &|url, _| {
             Ok(format!(
                 "{:?}",
-                SeedNodes::parse_url(url, &auth)?.addresses()
+                SeedNodes::parse_url(url, &config)?.addresses()
             ))
         });
     }

@@ -98,6 +98,7 @@
 
 mod api;
 mod config;
+mod credentials;
 mod engine;
 mod error;
 mod event;

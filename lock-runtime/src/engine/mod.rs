@@ -5,6 +5,13 @@
 
 pub(crate) mod background_release;
 pub(crate) mod common;
+#[cfg(any(
+    feature = "etcd",
+    feature = "postgres",
+    feature = "redis",
+    feature = "zookeeper"
+))]
+pub(crate) mod credentials;
 pub(crate) mod error;
 #[cfg(feature = "etcd")]
 pub(crate) mod etcd;

@@ -37,6 +37,20 @@ impl Timeouts {
         }
     }
 
+    /// Returns when a try to connect ends that begins now, and may last for that time.
+    pub(crate) fn end_of_try(&self, timeout: Duration) -> Instant {
+        match self.is_open() {
+            true => deadline_in(timeout),
+            false => deadline_in(timeout).min(self.open_by),
+        }
+    }
+
+    /// Returns by when the credentials for a try that begins now must be known: they may take as long as the connect
+    /// timeout, however short the try is, since they tell nothing of the server.
+    pub(crate) fn credentials_by(&self) -> Instant {
+        self.end_of_try(self.connect)
+    }
+
     /// Returns `true` once the engine is open.
     pub(crate) fn is_open(&self) -> bool {
         self.is_open.load(Ordering::Acquire)

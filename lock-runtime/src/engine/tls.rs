@@ -53,12 +53,3 @@ pub(crate) async fn encrypt<S: AsyncRead + AsyncWrite + Unpin>(
         .connect(name, stream)
         .await
 }
-
-/// Installs a cryptography provider. The redis crate panics without one if several are possible.
-#[cfg(feature = "redis")]
-pub(crate) fn install_crypto_provider() {
-    if CryptoProvider::get_default().is_none() {
-        // An error means that another thread was first.
-        let _ = ring::default_provider().install_default();
-    }
-}

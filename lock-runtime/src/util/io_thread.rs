@@ -3,17 +3,19 @@
 //! Connections, renewals and background releases run here, so that a lock survives the runtime that acquired
 //! it, and a body that blocks its thread.
 
-use crate::util::panics::{catch, caught};
+use crate::util::panics::{catch, caught, contain};
 use crate::util::sync::Mutex;
 use crate::util::time::{Sleep, Timeout, deadline_in, sleep_until, timeout_at};
 use once_cell::sync::OnceCell;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
+use std::pin::pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::{Builder, EnterGuard, Handle};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, oneshot};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
@@ -116,6 +118,29 @@ impl IoThread {
     ) -> Option<T> {
         let done = self.timeout_at(deadline, self.spawn(work)).await;
         done.ok()?.ok()
+    }
+
+    /// Runs the user's work on a thread of its own, which it may block, until the caller leaves. Returns `None` if it
+    /// panics.
+    pub(crate) async fn run_aside<F: Future<Output: Send + 'static>>(
+        self,
+        begin: impl FnOnce() -> F + Send + 'static,
+    ) -> Option<F::Output> {
+        let (mut caller, output) = oneshot::channel();
+        self.runtime.spawn_blocking(move || {
+            let run = async {
+                let mut work = pin!(begin());
+                let until_caller_leaves = poll_fn(|context| match caller.poll_closed(context) {
+                    Poll::Ready(()) => Poll::Ready(None),
+                    Poll::Pending => work.as_mut().poll(context).map(Some),
+                });
+                until_caller_leaves.await
+            };
+            if let Some(Some(output)) = contain(|| self.runtime.block_on(run)) {
+                let _ = caller.send(output);
+            }
+        });
+        output.await.ok()
     }
 
     /// Returns a timeout that this thread's clock drives, independent of the executor that polls it.

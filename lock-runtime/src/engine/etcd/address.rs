@@ -1,6 +1,7 @@
 //! The members of an etcd cluster as a URL names them, and how to reach them.
 
 use crate::config::{Config, invalid};
+use crate::engine::credentials::Credentials;
 use crate::engine::url::{MultiHostUrl, NodeAddress, format_address};
 use crate::error::LockError;
 use std::fmt;
@@ -8,7 +9,7 @@ use std::fmt;
 /// The members, and the user as which to log in. Displays the addresses only.
 pub(crate) struct Address {
     pub(crate) hosts: Vec<NodeAddress>,
-    pub(crate) credentials: Option<(String, String)>,
+    pub(crate) credentials: Credentials,
     pub(crate) is_tls: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
@@ -38,7 +39,7 @@ impl Address {
         }
         Ok(Address {
             hosts: parsed.hosts,
-            credentials: config.credentials.clone().or(parsed.credentials),
+            credentials: Credentials::of(config, parsed.credentials),
             is_tls,
             #[cfg(feature = "tls")]
             tls: match is_tls {
@@ -74,10 +75,9 @@ mod tests {
     }
 
     #[test]
-    fn hosts_and_credentials_are_read() {
+    fn hosts_are_read() {
         let parsed = parse("etcds://us%40er:p%2Fa@one,two:1,[::1]:3/").unwrap();
         assert_eq!(parsed.to_string(), "etcds://one:2379,two:1,[::1]:3");
-        assert_eq!(parsed.credentials, Some(("us@er".into(), "p/a".into())));
         assert!(parsed.is_tls && !parse("etcd://one").unwrap().is_tls);
     }
 

@@ -30,7 +30,8 @@ pub(crate) async fn inspect(core: &Core) -> Inspection {
         let (task, host) = (connector.clone(), host.clone());
         let key = core.keys.epoch();
         let ask = async move {
-            let connection = task.reach(&host, deadline).await;
+            let login = task.address.credentials.get(task.io, deadline).await?;
+            let connection = task.reach(&host, login, deadline).await;
             let report = async { ask(&connection?.channel, key).await };
             report.await.map_err(Failure::into_engine_error)
         };

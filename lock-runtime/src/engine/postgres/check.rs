@@ -50,7 +50,11 @@ async fn inspect_here(
     let mut inspection = Inspection::default();
     let server: Arc<str> = address.to_string().into();
     let deadline = deadline_in(timeout);
-    let open = Connection::open(io, &address.servers, &address, timeout, Box::new(drop));
+    let open = async {
+        let login = address.credentials.get(io, deadline).await?;
+        let (servers, address) = (&address.servers, (&*address, login));
+        Connection::open(io, servers, address, deadline, Box::new(drop)).await
+    };
     let findings = match open.await {
         Ok(connection) => {
             let check = Check {

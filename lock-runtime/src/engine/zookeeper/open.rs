@@ -47,7 +47,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         EngineError::new(EngineErrorKind::NotConnected, words)
     };
     let asked = io.run_to_end(limit, async move {
-        let limits = SessionLimits::ask(&address, deadline).await;
+        let limits = SessionLimits::ask(io, &address, deadline).await;
         limits.map(|(limits, first_try)| (address, limits, first_try))
     });
     let asked = asked.await.unwrap_or_else(|| Err(late()));

@@ -1,5 +1,7 @@
 //! The methods of one member, called as a user.
 
+use crate::credentials::Login;
+use crate::engine::credentials::{Credentials, CredentialsError};
 use crate::engine::etcd::conn::connection_state::ConnectionState;
 use crate::engine::etcd::wire::error::Failure;
 use crate::engine::etcd::wire::grpc::Caller;
@@ -7,7 +9,8 @@ use crate::engine::etcd::wire::messages::{
     AuthenticateRequest, AuthenticateResponse, Empty, KeepAliveResponse, LeaseRequest, TxnRequest,
     TxnResponse,
 };
-use crate::engine::timeouts::NO_REPLY;
+use crate::engine::timeouts::{NO_REPLY, Timeouts};
+use crate::util::io_thread::IoThread;
 use crate::util::sync::Mutex;
 use crate::util::time::{deadline_in, timeout_at};
 use h2::SendStream;
@@ -24,23 +27,33 @@ use std::time::Duration;
 /// timeouts.
 const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
 
+/// How to log in when the server no longer knows the token: the password may be another one by then.
+pub(crate) struct LoginAgain {
+    pub(crate) io: IoThread,
+    pub(crate) credentials: Credentials,
+    pub(crate) timeouts: Timeouts,
+}
+
+impl LoginAgain {
+    async fn login(&self) -> Result<Option<Login>, CredentialsError> {
+        let by = self.timeouts.credentials_by();
+        self.credentials.get(self.io, by).await
+    }
+}
+
 pub(crate) struct Channel {
     caller: Caller,
-    credentials: Option<(String, String)>,
+    again: LoginAgain,
     /// What the server knows the user by.
     token: Mutex<Option<HeaderValue>>,
     pub(crate) state: Arc<ConnectionState>,
 }
 
 impl Channel {
-    pub(crate) fn new(
-        caller: Caller,
-        credentials: Option<(String, String)>,
-        state: Arc<ConnectionState>,
-    ) -> Channel {
+    pub(crate) fn new(caller: Caller, again: LoginAgain, state: Arc<ConnectionState>) -> Channel {
         Channel {
             caller,
-            credentials,
+            again,
             token: Mutex::default(),
             state,
         }
@@ -52,14 +65,11 @@ impl Channel {
     }
 
     /// Fetches the token of the user, if there is one.
-    pub(crate) async fn log_in(&self) -> Result<(), Failure> {
-        let Some((name, password)) = &self.credentials else {
+    pub(crate) async fn log_in(&self, login: Option<Login>) -> Result<(), Failure> {
+        let Some((name, password)) = login else {
             return Ok(());
         };
-        let request = AuthenticateRequest {
-            name: name.clone(),
-            password: password.clone(),
-        };
+        let request = AuthenticateRequest { name, password };
         let method = "/etcdserverpb.Auth/Authenticate";
         let reply: AuthenticateResponse = match self.caller.unary(method, &request, None).await {
             Ok(reply) => reply,
@@ -109,8 +119,9 @@ impl Channel {
     ) -> Result<A, Failure> {
         let reply = self.replied(self.caller.unary(method, request, self.token()));
         let reply = match reply.await {
-            Err(failure) if self.credentials.is_some() && failure.is_old_token() => {
-                self.replied(self.log_in()).await?;
+            Err(failure) if self.again.credentials.exist() && failure.is_old_token() => {
+                let login = self.again.login().await.map_err(Failure::not_sent);
+                self.replied(self.log_in(login?)).await?;
                 let again = self.caller.unary(method, request, self.token());
                 self.replied(again).await
             }

@@ -92,15 +92,25 @@ impl<F: Fn() + Send + 'static> Connect for RoundRobin<F> {
     type Connection = Connection;
 
     async fn connect(&mut self, timeout: Duration) -> Result<Arc<Connection>, EngineError> {
-        let hosts = &self.connector.address.hosts;
-        let (deadline, mut failures) = (deadline_in(timeout), Vec::new());
+        let Connector {
+            io,
+            address,
+            timeouts,
+            ..
+        } = &*self.connector;
+        let login = address.credentials.get(*io, timeouts.credentials_by());
+        let (login, hosts) = (login.await?, &address.hosts);
+        let (deadline, mut failures) = (timeouts.end_of_try(timeout), Vec::new());
         for left in (1..=hosts.len()).rev() {
             let host = &hosts[self.next % hosts.len()];
             self.next += 1;
             // A member that hangs hides no other.
             let left = u32::try_from(left).unwrap_or(u32::MAX);
             let time = deadline.saturating_duration_since(now()) / left;
-            match self.connector.connect(host, deadline_in(time)).await {
+            let connected = self
+                .connector
+                .connect(host, login.clone(), deadline_in(time));
+            match connected.await {
                 Ok(connection) => return Ok(connection),
                 Err(failure) => failures.push((format_address(host), failure)),
             }

@@ -1,6 +1,8 @@
 //! Makes connections: it reaches a member, logs in, and begins its epoch.
 
+use crate::credentials::Login;
 use crate::engine::etcd::address::Address;
+use crate::engine::etcd::conn::channel::LoginAgain;
 use crate::engine::etcd::conn::connection::{Connection, WatchHandler};
 use crate::engine::etcd::wire::error::Failure;
 use crate::engine::etcd::wire::grpc::Caller;
@@ -38,9 +40,10 @@ impl Connector {
     pub(crate) async fn connect(
         &self,
         host: &NodeAddress,
+        login: Option<Login>,
         deadline: Instant,
     ) -> Result<Arc<Connection>, Failure> {
-        let connection = self.reach(host, deadline).await?;
+        let connection = self.reach(host, login, deadline).await?;
         let opened = connection.begin_epoch(self.epoch_key.clone(), self.on_watch.clone());
         by(
             deadline,
@@ -57,6 +60,7 @@ impl Connector {
     pub(crate) async fn reach(
         &self,
         host: &NodeAddress,
+        login: Option<Login>,
         deadline: Instant,
     ) -> Result<Arc<Connection>, Failure> {
         let stream = async {
@@ -81,10 +85,13 @@ impl Connector {
             sender,
             origin: format!("{scheme}://{}", format_address(host)),
         };
-        let credentials = self.address.credentials.clone();
-        let connection =
-            Connection::start(self.io, caller, driver, credentials, self.timeouts.clone());
-        let logged_in = connection.channel.log_in();
+        let again = LoginAgain {
+            io: self.io,
+            credentials: self.address.credentials.clone(),
+            timeouts: self.timeouts.clone(),
+        };
+        let connection = Connection::start(caller, driver, again);
+        let logged_in = connection.channel.log_in(login);
         by(deadline, "it does not reply to a login", logged_in).await?;
         Ok(connection)
     }

@@ -2,7 +2,7 @@
 
 use crate::engine::common::upkeep::Kept;
 use crate::engine::etcd::conn::batch::Batch;
-use crate::engine::etcd::conn::channel::Channel;
+use crate::engine::etcd::conn::channel::{Channel, LoginAgain};
 use crate::engine::etcd::conn::connection_state::ConnectionState;
 use crate::engine::etcd::conn::epoch::{EPOCH_TTL, Epoch};
 use crate::engine::etcd::wire::error::Failure;
@@ -11,7 +11,6 @@ use crate::engine::etcd::wire::grpc::{Caller, Messages};
 use crate::engine::etcd::wire::messages::{
     TxnRequest, TxnResponse, WatchCommand, WatchRequest, WatchResponse,
 };
-use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until};
 use prost::bytes::Bytes;
@@ -33,12 +32,11 @@ pub(crate) struct Connection {
 impl Connection {
     /// Starts to drive the connection.
     pub(crate) fn start<S: AsyncRead + AsyncWrite + Send + Unpin + 'static>(
-        io: IoThread,
         caller: Caller,
         mut driver: h2::client::Connection<S, Bytes>,
-        credentials: Option<(String, String)>,
-        timeouts: Timeouts,
+        again: LoginAgain,
     ) -> Arc<Connection> {
+        let (io, timeouts) = (again.io, again.timeouts.clone());
         let state = Arc::new(ConnectionState::default());
         let pings = driver.ping_pong();
         let of_driver = state.clone();
@@ -52,7 +50,7 @@ impl Connection {
             io.spawn_detached(async move { state.probe(pings, &timeouts).await });
         }
         Arc::new(Connection {
-            channel: Channel::new(caller, credentials, state),
+            channel: Channel::new(caller, again, state),
             io,
             epoch: OnceLock::new(),
             watches: OnceLock::new(),

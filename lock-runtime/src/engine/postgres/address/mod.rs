@@ -4,6 +4,7 @@ mod parameters;
 pub(crate) mod servers;
 
 use crate::config::{Config, invalid};
+use crate::engine::credentials::Credentials;
 use crate::engine::postgres::address::parameters::Parameters;
 use crate::engine::postgres::address::servers::Servers;
 use crate::engine::postgres::sql::schema::Schema;
@@ -24,6 +25,8 @@ pub(crate) struct Address {
     pub(crate) schema: Schema,
     pub(crate) create_schema: bool,
     pub(crate) check_permissions: bool,
+    /// Instead of those that the servers have from the URL.
+    pub(crate) credentials: Credentials,
     #[cfg(feature = "tls")]
     pub(crate) tls: Option<Arc<rustls::ClientConfig>>,
 }
@@ -33,7 +36,7 @@ impl Address {
         check_separators(url)?;
         let (parameters, url) = Parameters::take_from(url)?;
         let encrypts = parameters.encrypts(config)?;
-        let driver = driver_config(&url, encrypts, config)?;
+        let driver = driver_config(&url, encrypts)?;
         let servers = Servers::new(&driver, &driver).map_err(not_understood)?;
         let servers = Arc::new(servers);
         let listen = match parameters.listen {
@@ -47,6 +50,7 @@ impl Address {
             schema: parameters.schema()?,
             create_schema: config.create_schema,
             check_permissions: config.check_permissions,
+            credentials: Credentials::of(config, None),
             #[cfg(feature = "tls")]
             tls: match encrypts {
                 true => Some(Arc::new(tls(config)?)),
@@ -57,22 +61,12 @@ impl Address {
 }
 
 /// Returns the configuration of the driver for the URL, with the settings that locks need.
-fn driver_config(
-    url: &str,
-    encrypts: bool,
-    config: &Config,
-) -> Result<tokio_postgres::Config, LockError> {
+fn driver_config(url: &str, encrypts: bool) -> Result<tokio_postgres::Config, LockError> {
     let mut driver = url.parse::<tokio_postgres::Config>().map_err(|error| {
         // It names the option, and never its value.
         let cause = error.source().map(ToString::to_string);
         not_understood(&cause.unwrap_or_default())
     })?;
-    if let Some((user, password)) = &config.credentials {
-        if !user.is_empty() {
-            driver.user(user);
-        }
-        driver.password(password);
-    }
     driver
         .ssl_mode(match encrypts {
             true => SslMode::Require,

@@ -1,5 +1,6 @@
 //! The servers that a URL names, of which one accepts writes.
 
+use crate::credentials::Login;
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -138,6 +139,18 @@ fn without_hosts(like: &Config) -> Config {
 pub(crate) fn within(config: &Config, time: Duration) -> Config {
     let mut config = config.clone();
     config.connect_timeout(time / 2);
+    config
+}
+
+/// Returns the configuration with that user and password; an empty user is the one that it has.
+pub(crate) fn as_user(config: &Config, login: &Option<Login>) -> Config {
+    let mut config = config.clone();
+    if let Some((user, password)) = login {
+        if !user.is_empty() {
+            config.user(user);
+        }
+        config.password(password);
+    }
     config
 }
 

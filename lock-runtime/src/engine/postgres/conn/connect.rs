@@ -1,8 +1,9 @@
 //! One connection to a server, which a task on the I/O thread drives.
 
+use crate::credentials::Login;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::address::Address;
-use crate::engine::postgres::address::servers::{Servers, addresses, within};
+use crate::engine::postgres::address::servers::{Servers, addresses, as_user, within};
 use crate::engine::postgres::conn::backend::Backend;
 use crate::engine::postgres::conn::prepared::Prepared;
 use crate::engine::postgres::wire::error::{connecting, of_each};
@@ -11,9 +12,9 @@ use crate::util::time::{deadline_in, now, timeout_at};
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::task::AbortHandle;
+use tokio::time::Instant;
 #[cfg(not(feature = "tls"))]
 use tokio_postgres::NoTls;
 use tokio_postgres::{AsyncMessage, Client, Config};
@@ -31,22 +32,21 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects to the first of the servers that accepts writes. Each has a share of the time, so that one that hangs
+    /// Connects until that instant to the first of the servers that accepts writes. Each has a share of the time, so that one that hangs
     /// hides no other.
     pub(crate) async fn open(
         io: IoThread,
         servers: &Servers,
-        address: &Address,
-        timeout: Duration,
+        (address, login): (&Address, Option<Login>),
+        until: Instant,
         on_message: MessageHandler,
     ) -> Result<Connection, EngineError> {
         let on_message: Arc<dyn Fn(Option<AsyncMessage>) + Send + Sync> = on_message.into();
-        let deadline = deadline_in(timeout);
         let (mut failed, mut left) = (Vec::new(), servers.len());
         for (number, config) in servers.in_order() {
-            let time = deadline.saturating_duration_since(now()) / u32::try_from(left).unwrap_or(1);
+            let time = until.saturating_duration_since(now()) / u32::try_from(left).unwrap_or(1);
             left -= 1;
-            let config = within(config, time);
+            let config = as_user(&within(config, time), &login);
             let connect = Connection::open_one(io, &config, address, on_message.clone());
             match timeout_at(deadline_in(time), connect).await {
                 Ok(Ok(connection)) => {

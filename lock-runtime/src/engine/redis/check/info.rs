@@ -1,8 +1,10 @@
 //! The properties that a server reports: `INFO`, `CONFIG` and `TIME`.
 
+use crate::credentials::Login;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::{ClockOffset, ServerIdentity};
 use crate::engine::redis::address::Address;
+use crate::engine::redis::conn::handshake::Handshake;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use redis::AsyncConnectionConfig;
@@ -10,6 +12,7 @@ use redis::aio::MultiplexedConnection;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::runtime::Handle;
 
 pub(crate) struct ServerInfo {
     pub(crate) server: Arc<str>,
@@ -29,10 +32,10 @@ impl ServerInfo {
         address: Arc<Address>,
         timeout: Duration,
     ) -> Result<ServerInfo, EngineError> {
-        let fetched = io.spawn(async move {
-            let deadline = deadline_in(timeout);
-            tokio::time::timeout_at(deadline, ask(&address)).await
-        });
+        let deadline = deadline_in(timeout);
+        let login = address.credentials.get(io, deadline).await?;
+        let fetched =
+            io.spawn(async move { tokio::time::timeout_at(deadline, ask(&address, login)).await });
         match fetched.await {
             Ok(Ok(Ok(server))) => Ok(server),
             Ok(Ok(Err(error))) => Err(EngineError::new(EngineErrorKind::Rejected, error)),
@@ -90,19 +93,16 @@ impl ServerInfo {
     }
 }
 
-async fn ask(address: &Address) -> Result<ServerInfo, redis::RedisError> {
-    let config = AsyncConnectionConfig::new()
-        .set_connection_timeout(None)
-        .set_response_timeout(None);
-    let client = &address.client;
-    let connection = client.get_multiplexed_async_connection_with_config(&config);
-    let mut redis = connection.await?;
-    let info: String = redis::cmd("INFO").query_async(&mut redis).await?;
+async fn ask(address: &Address, login: Option<Login>) -> Result<ServerInfo, redis::RedisError> {
+    let (greeting, config) = (address.greeting(login), AsyncConnectionConfig::new());
+    let mut handshake = Handshake::begin(address, &greeting, &Handle::current(), config).await?;
+    let redis = &mut handshake.redis;
+    let info: String = redis::cmd("INFO").query_async(redis).await?;
     Ok(ServerInfo {
         server: address.to_string().into(),
         info: fields(&info),
-        clock: clock(&mut redis).await,
-        config: read_config(&mut redis).await.map_err(|error| {
+        clock: clock(redis).await,
+        config: read_config(redis).await.map_err(|error| {
             let words = error.detail().unwrap_or("it is refused").to_owned();
             format!("`CONFIG GET`: {words}")
         }),

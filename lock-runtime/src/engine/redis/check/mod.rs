@@ -58,8 +58,8 @@ impl Inspector {
                     let master = &endpoint.address;
                     let mut servers = self.fetch_info([master.clone()], &mut found).await;
                     let followers = servers.iter().flat_map(ServerInfo::replicas);
-                    let followers = followers.filter_map(|it| master.with_host(&it).ok());
-                    let followers: Vec<_> = followers.map(Arc::new).collect();
+                    let followers = followers.map(|it| Arc::new(master.with_host(&it)));
+                    let followers: Vec<_> = followers.collect();
                     servers.extend(self.fetch_info(followers, &mut found).await);
                     let down_after = sentinels.down_after().unwrap_or_default();
                     let failover = Failover {
@@ -72,8 +72,8 @@ impl Inspector {
             },
             Topology::Cluster(seeds) => {
                 let nodes = seeds.addresses();
-                let addresses = nodes.iter().filter_map(|node| seeds.address_of(node).ok());
-                let addresses: Vec<_> = addresses.map(Arc::new).collect();
+                let addresses = nodes.iter().map(|node| Arc::new(seeds.address_of(node)));
+                let addresses: Vec<_> = addresses.collect();
                 let mut servers = self.fetch_info(addresses, &mut found).await;
                 // A server may be known by several names.
                 servers.sort_by(|a, b| a.info("run_id").cmp(b.info("run_id")));

@@ -1,5 +1,6 @@
 //! Makes connections: it finds the server, authenticates, and sets the connection up.
 
+use crate::credentials::Login;
 use crate::engine::common::upkeep::Connect;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
@@ -8,8 +9,8 @@ use crate::engine::redis::conn::connection::{Connection, MASTER_CHANGED, Transpo
 use crate::engine::redis::conn::direct::{Direct, End};
 use crate::engine::redis::conn::driver::Driver;
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint};
+use crate::engine::redis::conn::handshake::Handshake;
 use crate::engine::redis::conn::pipeline::Pipeline;
-use crate::engine::redis::conn::socket::{self, Lent};
 use crate::engine::redis::wire::encode::{Encoding, Output};
 use crate::engine::redis::wire::error::{
     connect_error, is_auth_error, is_broken, ok_unless_rejected,
@@ -18,7 +19,6 @@ use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
 use crate::util::panics::catch;
-use crate::util::time::deadline_in;
 use redis::aio::{MultiplexedConnection, SendError};
 use redis::{
     AsyncConnectionConfig, Cmd, FromRedisValue, ProtocolVersion, PushInfo, PushKind, Value,
@@ -26,7 +26,6 @@ use redis::{
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::runtime::Handle;
-use tokio::task::JoinHandle;
 
 /// Makes connections, one after the other.
 #[derive(Clone)]
@@ -76,15 +75,6 @@ pub(crate) struct Pipelining {
     pub(crate) wait: Option<Cmd>,
 }
 
-/// A connection on which commands set it up.
-struct Opened {
-    redis: MultiplexedConnection,
-    /// The task that drives it, and the stream to be taken back, if it will be pipelined.
-    lent: Option<(JoinHandle<()>, Lent)>,
-    /// Set when the redis crate reports the end.
-    ended: End,
-}
-
 impl Connector {
     /// Makes connections of the given kind to a server.
     pub(crate) fn new(
@@ -118,40 +108,38 @@ impl Connector {
         }
     }
 
-    async fn connect_and_set_up(&mut self, endpoint: &Endpoint) -> Result<Connection, EngineError> {
-        let mut opened = self.open(endpoint).await?;
-        let redis = &mut opened.redis;
+    async fn connect_and_set_up(
+        &mut self,
+        endpoint: &Endpoint,
+        login: Option<Login>,
+    ) -> Result<Connection, EngineError> {
+        let ended = End::default();
+        let mut handshake = self.begin(endpoint, login, ended.clone()).await?;
         if endpoint.requires_master_role() {
-            require_master(redis).await?;
+            require_master(&mut handshake.redis).await?;
         }
-        self.set_up(redis).await?;
+        self.set_up(&handshake.redis).await?;
         if let Some(handler) = &self.push_handler {
             (handler.connected)();
         }
-        let transport = self.transport(opened).await?;
+        let transport = self.transport(handshake, ended).await?;
         Ok(Connection::new(endpoint.clone(), self.io, transport))
     }
 
-    async fn transport(&self, opened: Opened) -> Result<Transport, EngineError> {
+    async fn transport(&self, handshake: Handshake, ended: End) -> Result<Transport, EngineError> {
         let timeouts = self.timeouts.clone();
-        let (SendMode::Pipelined(pipelining), Some((driving, lent))) =
-            (&self.send_mode, opened.lent)
-        else {
-            let direct = Direct::new(self.io, opened.redis, timeouts, opened.ended);
+        let SendMode::Pipelined(pipelining) = &self.send_mode else {
+            let direct = Direct::new(self.io, handshake, timeouts, ended);
             return Ok(Transport::Direct(Box::new(direct)));
         };
-        // All replies have come, so the redis crate has read nothing that belongs to later requests.
-        driving.abort();
-        let _ = driving.await;
-        let stream = lent.take().ok_or_else(|| {
+        let stream = handshake.take_back().await.ok_or_else(|| {
             EngineError::new(EngineErrorKind::NotConnected, "the connection has ended")
         })?;
         let wait = pipelining.wait.as_ref().map(Cmd::get_packed_command);
         let output = Output::new(pipelining.encoding.clone(), wait.unwrap_or_default());
-        let runtime = pipelining.runtime.clone().unwrap_or_else(Handle::current);
         let pipeline = Arc::<Pipeline>::default();
         let driver = Driver::start(
-            &runtime,
+            &self.runtime(),
             pipeline.clone(),
             (stream, output),
             timeouts,
@@ -160,26 +148,27 @@ impl Connector {
         Ok(Transport::Pipelined(pipeline, driver))
     }
 
-    /// Connects and authenticates.
-    async fn open(&self, endpoint: &Endpoint) -> Result<Opened, EngineError> {
-        let ended = End::default();
-        // Every request has a deadline of its own, so the connection sets none.
-        let mut config = AsyncConnectionConfig::new()
-            .set_connection_timeout(None)
-            .set_response_timeout(None);
-        let address = &endpoint.address;
-        if let SendMode::Pipelined(pipelining) = &self.send_mode {
-            let runtime = pipelining.runtime.clone().unwrap_or_else(Handle::current);
-            let stream = socket::connect(address, &runtime).await;
-            let lent = Lent::new(stream.map_err(connect_error)?);
-            let settings = address.client.get_connection_info().redis_settings();
-            let connecting = MultiplexedConnection::new_with_config(settings, lent.clone(), config);
-            let (redis, work) = connecting.await.map_err(connect_error)?;
-            let lent = Some((tokio::spawn(work), lent));
-            return Ok(Opened { redis, lent, ended });
-        }
+    /// Returns the runtime that will drive the connection.
+    fn runtime(&self) -> Handle {
+        let other = match &self.send_mode {
+            SendMode::Pipelined(pipelining) => pipelining.runtime.clone(),
+            SendMode::Direct => None,
+        };
+        other.unwrap_or_else(Handle::current)
+    }
+
+    /// Connects and logs in. `ended` is set when the redis crate reports the end.
+    async fn begin(
+        &self,
+        endpoint: &Endpoint,
+        login: Option<Login>,
+        ended: End,
+    ) -> Result<Handshake, EngineError> {
+        let mut config = AsyncConnectionConfig::new();
+        let mut greeting = endpoint.address.greeting(login);
         if let Some(handler) = &self.push_handler {
-            let (message, ended) = (handler.message.clone(), ended.clone());
+            let message = handler.message.clone();
+            greeting = greeting.set_protocol(ProtocolVersion::RESP3);
             config = config.set_push_sender(move |push: PushInfo| {
                 match push.kind {
                     PushKind::Message => {
@@ -191,19 +180,9 @@ impl Connector {
                 Ok::<(), SendError>(())
             });
         }
-        let client = match &self.push_handler {
-            Some(_) => &address.with_protocol(ProtocolVersion::RESP3).client,
-            None => &address.client,
-        };
-        let redis = client
-            .get_multiplexed_async_connection_with_config(&config)
-            .await
-            .map_err(connect_error)?;
-        Ok(Opened {
-            redis,
-            lent: None,
-            ended,
-        })
+        let (address, runtime) = (&endpoint.address, self.runtime());
+        let begun = Handshake::begin(address, &greeting, &runtime, config);
+        begun.await.map_err(connect_error)
     }
 
     /// Sends all commands that set the connection up at once, so that it takes one round trip.
@@ -255,9 +234,11 @@ impl Connect for Connector {
 
     async fn connect(&mut self, timeout: Duration) -> Result<Arc<Connection>, EngineError> {
         let (io, discovery) = (self.io, self.discovery.clone());
-        let connected = io.timeout_at(deadline_in(timeout), async {
+        let login = discovery.credentials();
+        let login = login.get(io, self.timeouts.credentials_by()).await?;
+        let connected = io.timeout_at(self.timeouts.end_of_try(timeout), async {
             let endpoint = discovery.endpoint().await?;
-            let connecting = self.connect_and_set_up(&endpoint);
+            let connecting = self.connect_and_set_up(&endpoint, login);
             let connected = endpoint.until_stale(connecting).await;
             connected.unwrap_or_else(|| {
                 Err(EngineError::new(

@@ -1,13 +1,13 @@
 //! A connection of the redis crate, which also delivers messages.
 
 use crate::engine::redis::conn::batch::slab::Outcome;
+use crate::engine::redis::conn::handshake::Handshake;
 use crate::engine::redis::conn::request::{Envelope, Request};
 use crate::engine::redis::wire::error::is_broken;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{elapsed_since, now};
-use redis::aio::MultiplexedConnection;
 use redis::{ErrorKind, RedisError};
 use std::sync::Arc;
 use tokio::sync::watch;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 pub(crate) struct Direct {
     io: IoThread,
-    redis: MultiplexedConnection,
+    handshake: Handshake,
     timeouts: Timeouts,
     /// The time since which a request has been waiting without any reply arriving.
     waiting_since: Mutex<Option<Instant>>,
@@ -35,13 +35,13 @@ impl End {
 impl Direct {
     pub(crate) fn new(
         io: IoThread,
-        redis: MultiplexedConnection,
+        handshake: Handshake,
         timeouts: Timeouts,
         ended: End,
     ) -> Direct {
         Direct {
             io,
-            redis,
+            handshake,
             timeouts,
             waiting_since: Mutex::default(),
             ended,
@@ -54,7 +54,7 @@ impl Direct {
             return Err((ErrorKind::Client, "not for this connection").into());
         };
         self.waiting_since().get_or_insert_with(now);
-        let mut redis = self.redis.clone();
+        let mut redis = self.handshake.redis.clone();
         let reply = redis.send_packed_command(command);
         match self.io.timeout_at(envelope.deadline, reply).await {
             Ok(reply) => {

@@ -1,5 +1,6 @@
 //! The server to connect to, and for how long that holds.
 
+use crate::engine::credentials::Credentials;
 use crate::engine::redis::address::Address;
 use crate::engine::request::EngineFuture;
 use std::fmt;
@@ -13,6 +14,9 @@ use tokio::sync::watch;
 pub(crate) trait Discovery: fmt::Display + Send + Sync {
     /// Returns the server to connect to now.
     fn endpoint(&self) -> EngineFuture<'_, Endpoint>;
+
+    /// Returns those of each server that may be found.
+    fn credentials(&self) -> &Credentials;
 
     /// Called when a connection could not be made: the servers may have changed roles.
     fn connection_failed(&self) {}
@@ -36,6 +40,10 @@ impl Discovery for Address {
     fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
         let endpoint = Endpoint::fixed(Arc::new(self.clone()));
         Box::pin(std::future::ready(Ok(endpoint)))
+    }
+
+    fn credentials(&self) -> &Credentials {
+        &self.credentials
     }
 }
 

@@ -8,6 +8,7 @@ pub(crate) mod direct;
 pub(crate) mod driver;
 pub(crate) mod endpoint;
 pub(crate) mod exchange;
+pub(crate) mod handshake;
 pub(crate) mod per_runtime;
 pub(crate) mod pipeline;
 pub(crate) mod reconnect;

@@ -66,7 +66,7 @@ async fn tcp(
     runtime: &Handle,
 ) -> io::Result<Socket<TcpStream>> {
     let stream = connect_to_any(host, port).await?;
-    let settings = address.client.get_connection_info().tcp_settings();
+    let settings = address.tcp_settings();
     let socket = SockRef::from(&stream);
     socket.set_tcp_nodelay(settings.nodelay())?;
     if let Some(keepalive) = settings.keepalive() {

@@ -1,11 +1,12 @@
 //! One connection to one server.
 
+use crate::credentials::Login;
 use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::url::{NodeAddress, format_address};
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::conn::stream::{Socket, Stream};
 use crate::engine::zookeeper::wire::error::Failure;
-use crate::engine::zookeeper::wire::messages::{Hello, Welcome, login};
+use crate::engine::zookeeper::wire::messages::{Hello, Welcome, encode_login};
 use crate::engine::zookeeper::wire::request::{Access, Request};
 use crate::util::time::{deadline_in, timeout_at};
 use std::future::poll_fn;
@@ -18,7 +19,7 @@ impl Address {
     pub(crate) async fn connect(
         &self,
         host: &NodeAddress,
-        hello: &Hello,
+        (hello, login): (&Hello, &Option<Login>),
         limit: Duration,
     ) -> Result<(Stream, Welcome), Error> {
         let connecting = async {
@@ -34,8 +35,8 @@ impl Address {
                 }
             };
             let welcome = welcome.ok_or_else(|| malformed(Failure::Malformed))?;
-            if let Some((user, password)) = &self.credentials {
-                stream.send(&login(user, password));
+            if let Some((user, password)) = login {
+                stream.send(&encode_login(user, password));
             }
             Ok((stream, welcome))
         };
@@ -69,9 +70,9 @@ impl Address {
 
     /// Returns whom the nodes of this user belong to.
     pub(crate) fn access(&self) -> Access {
-        match self.credentials {
-            Some(_) => Access::Creator,
-            None => Access::Anyone,
+        match self.credentials.exist() {
+            true => Access::Creator,
+            false => Access::Anyone,
         }
     }
 
@@ -79,7 +80,7 @@ impl Address {
     pub(crate) async fn negotiate(
         &self,
         host: &NodeAddress,
-        timeout: Duration,
+        (timeout, login): (Duration, &Option<Login>),
         limit: Duration,
     ) -> Result<Duration, Error> {
         let hello = Hello {
@@ -88,7 +89,7 @@ impl Address {
             last_zxid: 0,
             timeout,
         };
-        let (mut stream, welcome) = self.connect(host, &hello, limit).await?;
+        let (mut stream, welcome) = self.connect(host, (&hello, login), limit).await?;
         stream.send(&Request::CloseSession.encode(1, self.access()));
         // The server closes the connection, or a session is left for its timeout.
         let closed = async { while poll_fn(|context| stream.poll(context)).await.is_ok() {} };

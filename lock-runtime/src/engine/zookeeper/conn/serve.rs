@@ -12,6 +12,7 @@ use crate::engine::zookeeper::wire::messages::{Hello, Welcome};
 use crate::util::clock::Timestamp;
 use crate::util::panics::caught;
 use crate::util::time::now;
+use std::io::Error;
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -25,6 +26,7 @@ impl Session {
 
     async fn serve(&self) {
         let SessionContext {
+            io,
             address,
             timeouts,
             first_try,
@@ -45,9 +47,16 @@ impl Session {
         while !self.is_idle(&hello) {
             let host = &address.hosts[next % address.hosts.len()];
             next += 1;
-            let asked = clock.now();
-            match address.connect(host, &hello, pace.next_timeout()).await {
-                Ok((stream, welcome)) => {
+            let connect = async {
+                let login = address.credentials.get(*io, timeouts.credentials_by());
+                let login = login.await.map_err(Error::other)?;
+                let asked = clock.now();
+                let connect = address.connect(host, (&hello, &login), pace.next_timeout());
+                let (stream, welcome) = connect.await?;
+                Ok::<_, Error>((stream, welcome, asked))
+            };
+            match connect.await {
+                Ok((stream, welcome, asked)) => {
                     pace.made();
                     if welcome.session == 0 && hello.session != 0 {
                         return;

@@ -5,6 +5,7 @@ use crate::engine::error::EngineError;
 use crate::engine::zookeeper::address::Address;
 use crate::engine::zookeeper::conn::tries::Tries;
 use crate::util::backoff::Backoff;
+use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -20,9 +21,11 @@ impl SessionLimits {
     /// Asks the servers, one after the other, for the shortest and the longest session. Returns them with the time that
     /// a server is to get for a connection at first.
     pub(crate) async fn ask(
+        io: IoThread,
         address: &Address,
         deadline: Instant,
     ) -> Result<(SessionLimits, Duration), EngineError> {
+        let login = address.credentials.get(io, deadline).await?;
         let mut limit = MIN_TIMEOUT;
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         let mut tries = Tries::begin(address.hosts.len(), now());
@@ -32,7 +35,8 @@ impl SessionLimits {
             if left.is_zero() || (left < MIN_TIMEOUT && tries.include_all()) {
                 break;
             }
-            let ask = async |timeout| address.negotiate(host, timeout, limit.min(left)).await;
+            let limit_now = limit.min(left);
+            let ask = async |timeout| address.negotiate(host, (timeout, &login), limit_now).await;
             let (longest, asked_at) = (Duration::from_millis(i32::MAX as u64), now());
             let asked = match ask(Duration::from_millis(1)).await {
                 Ok(shortest) => ask(longest).await.map(|longest| (shortest, longest)),

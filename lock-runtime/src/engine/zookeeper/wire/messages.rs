@@ -106,7 +106,7 @@ impl Welcome {
 }
 
 /// Returns the message that logs in, in the scheme `digest`.
-pub(crate) fn login(user: &str, password: &str) -> Vec<u8> {
+pub(crate) fn encode_login(user: &str, password: &str) -> Vec<u8> {
     let login = Writer::new().int(-4).int(100).int(0).text("digest");
     login.text(&format!("{user}:{password}")).finish()
 }

@@ -131,10 +131,15 @@ impl Driver {
                 queue.changed.notify_one();
             }
         });
-        let read = self.clock.now();
-        let deadline = deadline_in(timeout);
-        let Address { servers, .. } = &*self.address;
-        let open = Connection::open(self.io, servers, &self.address, timeout, wake);
+        let Address {
+            servers,
+            credentials,
+            ..
+        } = &*self.address;
+        let login = credentials.get(self.io, self.timeouts.credentials_by());
+        let address = (&*self.address, login.await?);
+        let (read, deadline) = (self.clock.now(), self.timeouts.end_of_try(timeout));
+        let open = Connection::open(self.io, servers, address, deadline, wake);
         let mut connection = open.await?;
         let Ok(prepared) = timeout_at(deadline, self.prepare(&connection)).await else {
             let words = format!("the server did not reply within {timeout:?}");

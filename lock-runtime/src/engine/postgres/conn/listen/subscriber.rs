@@ -144,15 +144,16 @@ impl Subscriber {
         self.connections += 1;
         let number = self.connections;
         let (io, address) = (self.io, self.address.clone());
-        let (timeout, sender) = (self.timeouts.connect, self.sender.clone());
+        let (timeouts, sender) = (self.timeouts.clone(), self.sender.clone());
+        let timeout = timeouts.connect;
         let task = self.io.spawn(async move {
-            let subscription = subscribe(io, &address, timeout, number, &sender).await;
+            let subscription = subscribe(io, &address, &timeouts, number, &sender).await;
             let _ = sender.send(Event::Opened(number, subscription.map(Box::new)));
         });
         self.successor = Successor::UnderWay {
             number,
             // Later than the task ends, which sends its event unless it panics.
-            until: deadline_in(timeout * 2 + ECHO),
+            until: deadline_in(timeout * 3 + ECHO),
             subscription: None,
             _task: AbortOnDrop(task.abort_handle()),
         };

@@ -6,10 +6,10 @@ use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::connect::{Connection, MessageHandler};
 use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::error::connecting;
+use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::sync::Arc;
-use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::AsyncMessage;
@@ -44,12 +44,15 @@ pub(crate) struct Subscription {
 pub(crate) async fn subscribe(
     io: IoThread,
     address: &Address,
-    timeout: Duration,
+    timeouts: &Timeouts,
     number: u64,
     sender: &mpsc::UnboundedSender<Event>,
 ) -> Result<Subscription, EngineError> {
     let on_message = reporter(number, address.schema.asks(), sender.clone());
-    let open = Connection::open(io, &address.listen, address, timeout, on_message);
+    let login = address.credentials.get(io, timeouts.credentials_by());
+    let (login, timeout) = (login.await?, timeouts.connect);
+    let until = deadline_in(timeout);
+    let open = Connection::open(io, &address.listen, (address, login), until, on_message);
     let connection = open.await?;
     // No message passes a pooler, and a setting made there stays.
     if !connection.backend.is_own {

@@ -135,7 +135,6 @@ impl Nodes {
             return Ok((node.clone(), None));
         }
         let server = self.seeds.address_of(address);
-        let server = server.map_err(|error| EngineError::new(EngineErrorKind::NotReady, error))?;
         let displayed = server.to_string().into();
         let connector = Connector {
             discovery: Arc::new(server),

@@ -1,7 +1,8 @@
 //! The nodes through which a cluster can be reached.
 
-use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::address::{Address, AuthOptions, invalid};
+use crate::config::Config;
+use crate::engine::credentials::Credentials;
+use crate::engine::redis::address::{Address, invalid};
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint};
 use crate::engine::request::EngineFuture;
 use crate::engine::url::{MultiHostUrl, NodeAddress, format_address};
@@ -27,7 +28,7 @@ pub(crate) struct SeedNodes {
 
 impl SeedNodes {
     /// Parses a URL like `redis-cluster://user:password@h1:6379,h2,h3`.
-    pub(crate) fn parse_url(url: &str, auth: &AuthOptions<'_>) -> Result<SeedNodes, LockError> {
+    pub(crate) fn parse_url(url: &str, config: &Config) -> Result<SeedNodes, LockError> {
         let (scheme, rest) = url.split_once("://").unwrap_or_default();
         let wrong = |what: &str| {
             let form = "write `redis-cluster://user:password@h1:6379,h2,h3`";
@@ -37,11 +38,12 @@ impl SeedNodes {
         if hosts.path.iter().any(|word| word != "0") || hosts.path.len() > 1 {
             return Err(wrong("a cluster has only database 0"));
         }
-        let auth = auth.with(auth.credentials.or(hosts.credentials.as_ref()));
+        let credentials = Credentials::of(config, hosts.credentials);
+        let tls = scheme.starts_with("rediss");
         // Each process starts with another node, and continues round-robin.
         let start = fraction(Duration::from_secs(1)).subsec_nanos();
         Ok(SeedNodes {
-            server: Address::at("", 0, scheme.starts_with("rediss"), 0, &auth)?,
+            server: Address::at(("", 0), tls, 0, credentials, config)?,
             nodes: RwLock::new(hosts.hosts.clone()),
             seeds: hosts.hosts,
             next: AtomicUsize::new(start as usize),
@@ -67,15 +69,15 @@ impl SeedNodes {
         *self.nodes.write().unwrap_or_else(PoisonError::into_inner) = nodes;
     }
 
-    pub(crate) fn address_of(&self, node: &NodeAddress) -> redis::RedisResult<Address> {
+    pub(crate) fn address_of(&self, node: &NodeAddress) -> Address {
         self.server.with_host(node)
     }
 
     /// Returns one of the nodes, a different one each time.
-    pub(crate) fn next_address(&self) -> redis::RedisResult<Arc<Address>> {
+    pub(crate) fn next_address(&self) -> Address {
         let all = self.addresses();
         let next = self.next.fetch_add(1, Ordering::Relaxed) % all.len().max(1);
-        self.address_of(&all[next]).map(Arc::new)
+        self.address_of(&all[next])
     }
 
     /// Requests a new slot map: the cluster may have changed.
@@ -91,11 +93,12 @@ impl SeedNodes {
 /// Connections go to any node.
 impl Discovery for SeedNodes {
     fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
-        let endpoint = match self.next_address() {
-            Ok(address) => Ok(Endpoint::fixed(address)),
-            Err(error) => Err(EngineError::new(EngineErrorKind::NotConnected, error)),
-        };
-        Box::pin(std::future::ready(endpoint))
+        let endpoint = Endpoint::fixed(Arc::new(self.next_address()));
+        Box::pin(std::future::ready(Ok(endpoint)))
+    }
+
+    fn credentials(&self) -> &Credentials {
+        &self.server.credentials
     }
 
     fn connection_failed(&self) {
@@ -119,7 +122,7 @@ mod tests {
     use super::*;
 
     fn parse_url(rest: &str) -> Result<SeedNodes, LockError> {
-        SeedNodes::parse_url(&format!("redis-cluster://{rest}"), &AuthOptions::default())
+        SeedNodes::parse_url(&format!("redis-cluster://{rest}"), &Config::new(""))
     }
 
     #[test]
@@ -158,9 +161,7 @@ mod tests {
     fn nodes_take_turns_and_seeds_stay_known() {
         let seeds = parse_url("h1,h2").unwrap();
         seeds.update(vec![("n1".to_owned(), 7)]);
-        let mut met: Vec<_> = (0..3)
-            .map(|_| seeds.next_address().unwrap().to_string())
-            .collect();
+        let mut met: Vec<_> = (0..3).map(|_| seeds.next_address().to_string()).collect();
         met.sort();
         assert_eq!(met, ["redis://h1:6379", "redis://h2:6379", "redis://n1:7"]);
     }

@@ -7,8 +7,10 @@
 pub(crate) mod url;
 pub(crate) mod views;
 
+use crate::config::Config;
+use crate::engine::credentials::Credentials;
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::address::{Address, AuthOptions};
+use crate::engine::redis::address::Address;
 use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint, MasterEpoch};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
@@ -59,19 +61,20 @@ impl Sentinels {
     pub(crate) fn start(
         io: IoThread,
         url: &str,
-        auth: &AuthOptions<'_>,
-        own_credentials: Option<&(String, String)>,
+        config: &Config,
         timeouts: &Timeouts,
     ) -> Result<Sentinels, LockError> {
         let tls = url.starts_with("rediss");
         let (hosts, master_name, database) = parse_url(url)?;
-        let server = auth.with(auth.credentials.or(hosts.credentials.as_ref()));
-        let server = Address::at("", 0, tls, database, &server)?;
-        let auth = auth.with(own_credentials);
-        let addresses = hosts.hosts.iter();
-        let addresses: Vec<Address> = addresses
-            .map(|(host, port)| Address::at(host, *port, tls, 0, &auth))
-            .collect::<Result<_, _>>()?;
+        let credentials = Credentials::of(config, hosts.credentials);
+        let server = Address::at(("", 0), tls, database, credentials, config)?;
+        let own = Credentials::fixed(config.sentinel_credentials.clone());
+        let sentinel = Address::at(("", 0), tls, 0, own, config)?;
+        let addresses: Vec<_> = hosts
+            .hosts
+            .iter()
+            .map(|it| sentinel.with_host(it))
+            .collect();
         let monitor = Arc::new(Monitor {
             master_name,
             addresses: hosts.hosts.iter().map(format_address).collect(),
@@ -125,6 +128,10 @@ impl Sentinels {
 impl Discovery for Sentinels {
     fn endpoint(&self) -> EngineFuture<'_, Endpoint> {
         Box::pin(self.master())
+    }
+
+    fn credentials(&self) -> &Credentials {
+        &self.monitor.server.credentials
     }
 
     fn connection_failed(&self) {
@@ -235,10 +242,8 @@ impl Monitor {
                 (Some(_), Err(_)) => return false,
                 _ => *known = Some(view),
             }
-            if let Some(master) = views.newer_master()
-                && let Ok(address) = self.server.with_host(&master)
-            {
-                let address = Arc::new(address);
+            if let Some(master) = views.newer_master() {
+                let address = Arc::new(self.server.with_host(&master));
                 let before = views.master.replace((address.clone(), master));
                 followed = before.map(|(before, _)| (before, address));
                 self.epoch.send_modify(|epoch| *epoch += 1);

@@ -51,11 +51,11 @@ impl Views {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Config;
     use crate::engine::error::EngineErrorKind;
-    use crate::engine::redis::address::AuthOptions;
 
     fn views(named: &[(u64, &str)], master: Option<&str>) -> Views {
-        let server = Address::at("", 0, false, 0, &AuthOptions::default()).unwrap();
+        let server = Address::parse("redis://host", &Config::new("")).unwrap();
         let address = |host: &str| (host.to_owned(), 6379);
         let view = |(epoch, host): &(u64, &str)| {
             Some(Ok(MasterView {
