@@ -75,7 +75,7 @@ impl Channel {
             Ok(reply) => reply,
             // The server asks for no login.
             Err(failure) if failure.needs_no_login() => return Ok(()),
-            Err(failure) => return Err(failure),
+            Err(failure) => return Err(self.state.explain(failure)),
         };
         let token = HeaderValue::from_str(&reply.token).map_err(Failure::not_sent)?;
         *self.token.lock() = Some(token);
@@ -120,10 +120,7 @@ impl Channel {
         let reply = self.replied(self.caller.unary(method, request, self.token()));
         let reply = match reply.await {
             Err(failure) if self.again.credentials.exist() && failure.is_old_token() => {
-                let login = self.again.login().await.map_err(Failure::not_sent);
-                self.replied(self.log_in(login?)).await?;
-                let again = self.caller.unary(method, request, self.token());
-                self.replied(again).await
+                self.call_after_login(method, request).await
             }
             reply => reply,
         };
@@ -131,6 +128,20 @@ impl Channel {
             self.state.end();
         }
         reply.map_err(|failure| self.state.explain(failure))
+    }
+
+    /// Logs in anew, and calls the method. If that login is refused, the next connection tries others, as after any other
+    /// end of a connection: the password may be about to change.
+    async fn call_after_login<Q: Message, A: Message + Default>(
+        &self,
+        method: &'static str,
+        request: &Q,
+    ) -> Result<A, Failure> {
+        let login = self.again.login().await.map_err(Failure::not_sent)?;
+        let logged_in = self.replied(self.log_in(login)).await;
+        logged_in.map_err(Failure::before_request)?;
+        let call = self.caller.unary(method, request, self.token());
+        self.replied(call).await
     }
 
     async fn replied<T>(

@@ -38,6 +38,14 @@ impl Failure {
         Failure::NoReply(cause.into())
     }
 
+    /// Returns the failure of a request before which this one happened: it was not sent.
+    pub(crate) fn before_request(self) -> Failure {
+        match self {
+            Failure::NotSent(cause) | Failure::NoReply(cause) => Failure::NotSent(cause),
+            Failure::Status(status) => Failure::NotSent(status.into()),
+        }
+    }
+
     fn says(&self, words: &[&str]) -> bool {
         match self {
             Failure::Status(status) => words.iter().any(|words| status.message.contains(words)),
