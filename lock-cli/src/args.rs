@@ -2,6 +2,7 @@
 
 use clap::{Parser, Subcommand};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 const AFTER_HELP: &str = "\
@@ -45,6 +46,18 @@ pub(crate) struct Server {
     /// The prefix of all keys on the server [default: lock:]
     #[arg(long, global = true, env = "LOCK_PREFIX")]
     pub(crate) prefix: Option<String>,
+
+    /// The file of the certificate authority to trust, instead of the public ones
+    #[arg(long = "cacert", global = true, value_name = "FILE")]
+    pub(crate) authority: Option<PathBuf>,
+
+    /// The file of the certificate to show to a server that demands one
+    #[arg(long = "cert", global = true, value_name = "FILE")]
+    pub(crate) certificate: Option<PathBuf>,
+
+    /// The file of the private key of that certificate
+    #[arg(long = "key", global = true, value_name = "FILE")]
+    pub(crate) private_key: Option<PathBuf>,
 
     /// The time limit for connecting, and for each request [default: 2s and 500ms]
     #[arg(long, global = true, value_name = "DURATION", value_parser = humantime::parse_duration)]

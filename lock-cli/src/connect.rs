@@ -1,9 +1,11 @@
 //! Connecting as the command line says.
 
 use crate::args::Server;
-use crate::exit::{CONFIGURATION, Failure};
+use crate::exit::{CONFIGURATION, Failure, USAGE};
 use crate::output::say;
 use lock_runtime::{Config, LockEvent, LockManager, Report};
+use std::fs;
+use std::path::Path;
 
 /// Connects to look at locks, as a user who may do no more, and lets the processes report.
 pub(crate) async fn connect_to_look(server: &Server) -> Result<LockManager, Failure> {
@@ -78,10 +80,28 @@ fn config(server: &Server) -> Result<Config, Failure> {
     if let Some(prefix) = &server.prefix {
         config = config.prefix(prefix);
     }
+    if let Some(authority) = &server.authority {
+        config = config.root_certificate(read(authority)?);
+    }
+    config = match (&server.certificate, &server.private_key) {
+        (Some(certificate), Some(key)) => config.client_certificate(read(certificate)?, read(key)?),
+        (None, None) => config,
+        _ => {
+            let message = "a certificate needs its key, and a key its certificate: set both `--cert` and `--key`";
+            return Err(Failure::new(USAGE, message));
+        }
+    };
     if let Some(timeout) = server.timeout {
         config = config.connect_timeout(timeout).command_timeout(timeout);
     }
     Ok(config)
+}
+
+fn read(file: &Path) -> Result<Vec<u8>, Failure> {
+    fs::read(file).map_err(|error| {
+        let message = format!("`{}` can't be read: {error}", file.display());
+        Failure::new(CONFIGURATION, message)
+    })
 }
 
 #[cfg(test)]

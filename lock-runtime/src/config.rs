@@ -64,6 +64,9 @@ pub struct Config {
     pub(crate) check_permissions: bool,
     #[cfg(feature = "tls")]
     pub(crate) root_certificate: Option<Vec<u8>>,
+    /// The certificates and the key.
+    #[cfg(feature = "tls")]
+    pub(crate) client_certificate: Option<(Vec<u8>, Vec<u8>)>,
     pub(crate) prefix: String,
     pub(crate) ttl: Duration,
     pub(crate) wait: Duration,
@@ -157,6 +160,8 @@ impl Config {
             check_permissions: true,
             #[cfg(feature = "tls")]
             root_certificate: None,
+            #[cfg(feature = "tls")]
+            client_certificate: None,
             prefix: "lock:".to_owned(),
             ttl: Duration::from_secs(30),
             wait: Duration::from_secs(5),
@@ -519,6 +524,44 @@ impl Config {
     #[cfg(feature = "tls")]
     pub fn root_certificate(mut self, pem: impl Into<Vec<u8>>) -> Self {
         self.root_certificate = Some(pem.into());
+        self
+    }
+
+    /// Sets the certificate that the client shows to servers that demand one, in PEM format: first its own, then those of
+    /// authorities between it and the one that the servers trust; and its private key, which has no passphrase. By default
+    /// the client shows none.
+    ///
+    /// It is shown wherever TLS is used, also to Sentinels and to all members of a [quorum](Self::quorum). PostgreSQL is
+    /// connected to with TLS then, unless the URL has `sslmode=disable`. The configuration keeps the certificate for as long as
+    /// the manager lives: connect another manager before it expires.
+    ///
+    /// A certificate proves who the client is only to servers that are set up for that. PostgreSQL's `cert` compares its common
+    /// name with the user in the URL. etcd takes the common name for the user if no password is given. Redis and ZooKeeper
+    /// only let the connection in: an ACL user, and the access control lists of nodes, need a
+    /// [password](Self::credentials), too.
+    ///
+    /// # Errors
+    ///
+    /// Connecting fails with [`LockError::InvalidConfig`] if the texts are not in PEM format, or the key is not that of the
+    /// certificate.
+    ///
+    /// ```no_run
+    /// # use lock_runtime::{Config, LockManager};
+    /// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+    /// let config = Config::new("rediss://locks.internal")
+    ///     .root_certificate(std::fs::read("/etc/locks/authority.pem")?)
+    ///     .client_certificate(std::fs::read("/etc/locks/client.pem")?, std::fs::read("/etc/locks/client.key")?);
+    /// let locks = LockManager::connect(config).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[cfg(feature = "tls")]
+    pub fn client_certificate(
+        mut self,
+        certificates: impl Into<Vec<u8>>,
+        key: impl Into<Vec<u8>>,
+    ) -> Self {
+        self.client_certificate = Some((certificates.into(), key.into()));
         self
     }
 

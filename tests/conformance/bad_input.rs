@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::net::TcpListener;
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError};
+use lock_runtime::{Config, LockError, Warning, WarningKind};
 use tokio::task::{JoinSet, spawn_blocking};
 
 use super::fixture::{Fixture, config_of};
@@ -164,6 +164,54 @@ pub async fn wrong_tls_setup_is_rejected(fixture: Fixture) {
     let junk = ["", SECRET, empty].map(trusting);
     let junk = junk.map(|config| (config, &["`root_certificate`"][..]));
     are_misconfigured(junk.into()).await;
+    spawn_blocking(|| drop(secure.servers)).await.unwrap();
+}
+
+pub async fn client_certificates_are_shown_where_they_are_demanded(fixture: Fixture) {
+    let Some(tls) = fixture.topology().inputs.tls else {
+        return;
+    };
+    let certificates = Certificates::demanded();
+    // PostgreSQL compares the name with that of the user.
+    let (certificate, key) = certificates.of_client("postgres");
+    let authority = certificates.authority.clone();
+    let secure = spawn_blocking(move || tls(certificates)).await.unwrap();
+    let trusting = || Config::new(&secure.url).root_certificate(&*authority);
+    let known = || trusting().client_certificate(&*certificate, &*key);
+    keeps_secrets(&known());
+    assert!(!format!("{:?}", known()).contains("PRIVATE"));
+    let locks = connected(patient(known())).await;
+    let others = connected(patient(known())).await;
+    let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
+    let next = tokio::spawn(others.lock("row").wait(millis(20_000)).acquire());
+    tokio::time::sleep(millis(2000)).await;
+    assert!(guard.is_valid(), "it is renewed over TLS");
+    guard.release().await.unwrap();
+    let next = within(NOISE * 4, next).await.unwrap().unwrap();
+    next.release().await.unwrap();
+    let checked = locks.check_servers().await;
+    let is_out_of_reach = |it: &Warning| it.kind() == WarningKind::NotChecked;
+    assert!(!checked.iter().any(is_out_of_reach), "{checked:?}");
+    locks.shutdown().await;
+    others.shutdown().await;
+
+    // None, and one of another authority.
+    let (other, key_of_other) = Certificates::issue().of_client("postgres");
+    let unknown = trusting().client_certificate(&*other, &*key_of_other);
+    let words = ["`client_certificate`"];
+    refusals(vec![(trusting(), words), (unknown, words)]).await;
+    // What is not PEM, and a key that does not fit.
+    let pairs = [
+        ("", &*key),
+        (SECRET, &*key),
+        (&*certificate, ""),
+        (&*certificate, SECRET),
+        (&*certificate, &*certificate),
+        (&*certificate, &*key_of_other),
+    ];
+    let wrong = pairs.map(|(certificate, key)| trusting().client_certificate(certificate, key));
+    let wrong = wrong.map(|config| (config, &["`client_certificate`"][..]));
+    are_misconfigured(wrong.into()).await;
     spawn_blocking(|| drop(secure.servers)).await.unwrap();
 }
 

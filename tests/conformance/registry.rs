@@ -50,6 +50,7 @@ const CASES: &[(&str, Case)] = cases! {
         servers_of_other_engines_are_refused
         wrong_credentials_are_rejected_and_right_ones_never_shown
         wrong_tls_setup_is_rejected
+        client_certificates_are_shown_where_they_are_demanded
         invalid_durations_are_rejected
         what_the_engine_lacks_is_refused;
     blocking:

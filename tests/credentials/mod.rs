@@ -1,5 +1,7 @@
-//! Passwords that change while locks are held, and providers that fail.
+//! Passwords that change while locks are held, providers that fail, and certificates of clients.
 
+mod certificates;
+mod engines;
 mod providers;
 mod rotation;
 
@@ -9,6 +11,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use lock_runtime::Config;
+
+use lock_test_support::postgres::Postgres;
+use lock_test_support::server::Server;
 
 /// The user whose password changes.
 const USER: &str = "app";
@@ -67,4 +72,24 @@ fn text(error: &dyn Error) -> String {
         source = error.source();
     }
     text
+}
+
+/// Gives a server of Redis the user.
+fn add_user(server: &Server) {
+    server.query::<()>(&format!("ACL SETUSER {USER} on >{SECRET}-0 ~* &* +@all"));
+}
+
+fn redis() -> Server {
+    let server = Server::start();
+    add_user(&server);
+    server
+}
+
+fn postgres() -> Postgres {
+    let server = Postgres::start();
+    server.execute(&format!("CREATE ROLE {USER} LOGIN PASSWORD '{SECRET}-0'"));
+    server.execute(&format!("GRANT CREATE ON DATABASE postgres TO {USER}"));
+    // Without optimization, SCRAM takes long on a busy machine.
+    server.require("password");
+    server
 }

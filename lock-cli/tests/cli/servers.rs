@@ -1,7 +1,8 @@
 //! `locks ping` and `locks check`.
 
 use crate::program::{code, output, text};
-use lock_test_support::server::Server;
+use lock_test_support::certificates::Certificates;
+use lock_test_support::server::{Server, temporary};
 use serde_json::Value;
 
 #[test]
@@ -80,5 +81,46 @@ fn password_is_never_shown() {
         for shown in [text(&ended.stdout), text(&ended.stderr)] {
             assert!(!shown.contains("secret"), "{line}: {shown}");
         }
+    }
+}
+
+#[test]
+fn certificates_are_read_from_files() {
+    let certificates = Certificates::demanded();
+    let server = Server::with_tls(&certificates);
+    let url = server.url().replace("redis:", "rediss:");
+    let folder = temporary("locks-");
+    let file = |name: &str, pem: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, pem).unwrap();
+        path.display().to_string()
+    };
+    let (certificate, key) = certificates.of_client("operator");
+    let authority = file("authority.pem", &certificates.authority);
+    let (certificate, key) = (file("client.pem", &certificate), file("client.key", &key));
+    let ping = |options: &str| output(&url, &format!("ping {options}"), &[]);
+    let ended = ping(&format!(
+        "--cacert {authority} --cert {certificate} --key {key}"
+    ));
+    assert_eq!(code(&ended), 0, "{}", text(&ended.stderr));
+    for (options, expected, word) in [
+        (format!("--cacert {authority}"), 69, "`client_certificate`"),
+        (
+            format!("--cacert {authority} --cert {certificate}"),
+            2,
+            "--key",
+        ),
+        (format!("--cacert {authority} --key {key}"), 2, "--cert"),
+        (
+            format!("--cert {certificate} --key {certificate}"),
+            78,
+            "key",
+        ),
+        ("--cacert /nowhere".to_owned(), 78, "`/nowhere`"),
+    ] {
+        let ended = ping(&options);
+        let said = text(&ended.stderr);
+        assert_eq!(code(&ended), expected, "{options}: {said}");
+        assert!(said.contains(word), "{options}: {said}");
     }
 }

@@ -130,10 +130,14 @@ impl Etcd {
                 .args(["--initial-advertise-peer-urls", &peers[number]])
                 .args(["--initial-cluster", &cluster.join(",")])
                 .args(options);
-            if tls.is_some() {
+            if let Some(tls) = tls {
                 let (certificate, key) = (file("certificate.pem"), file("key.pem"));
                 command.arg("--cert-file").arg(certificate);
                 command.arg("--key-file").arg(key);
+                if tls.are_demanded {
+                    command.arg("--client-cert-auth");
+                    command.arg("--trusted-ca-file").arg(file("authority.pem"));
+                }
             }
             Member::new(ports, command)
         };
@@ -182,6 +186,9 @@ impl Etcd {
             .stdin(Stdio::null());
         if self.has_tls {
             command.arg("--cacert").arg(self.file("authority.pem"));
+            // It shows that of the server.
+            command.arg("--cert").arg(self.file("certificate.pem"));
+            command.arg("--key").arg(self.file("key.pem"));
         }
         if let Some(user) = &self.user {
             command.args(["--user", user]);

@@ -474,6 +474,11 @@ pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> 
         std::fs::write(&path, pem).unwrap();
         path.display().to_string()
     };
+    let demands = if certificates.are_demanded {
+        "yes"
+    } else {
+        "no"
+    };
     let port = port.to_string();
     let certificate = file("certificate.pem", &certificates.certificate);
     let key = file("key.pem", &certificates.key);
@@ -485,7 +490,7 @@ pub fn tls_options(certificates: &Certificates, directory: &Path, port: u16) -> 
         ["--tls-cert-file", &certificate],
         ["--tls-key-file", &key],
         ["--tls-ca-cert-file", &authority],
-        ["--tls-auth-clients", "no"],
+        ["--tls-auth-clients", demands],
     ]
     .concat()
     .into_iter()

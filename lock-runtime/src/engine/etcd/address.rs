@@ -61,7 +61,7 @@ impl fmt::Display for Address {
 /// Returns how HTTP/2 is encrypted.
 #[cfg(feature = "tls")]
 fn http2(config: &Config) -> Result<std::sync::Arc<rustls::ClientConfig>, LockError> {
-    let mut tls = crate::engine::tls::client_config(config.root_certificate.as_deref())?;
+    let mut tls = crate::engine::tls::client_config(config)?;
     tls.alpn_protocols = vec![b"h2".to_vec()];
     Ok(std::sync::Arc::new(tls))
 }

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::credentials::Login;
 use crate::engine::credentials::Credentials;
 #[cfg(feature = "tls")]
-use crate::engine::tls::{client_config, encrypt};
+use crate::engine::tls::{Encrypted, client_config, encrypt, has_certificates};
 use crate::engine::url::NodeAddress;
 use crate::error::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
@@ -76,10 +76,10 @@ impl Address {
     ) -> Result<Address, LockError> {
         Ok(Address {
             #[cfg(feature = "tls")]
-            tls: match (info.addr(), &config.root_certificate) {
-                (ConnectionAddr::TcpTls { .. }, _) | (_, Some(_)) => {
-                    Some(Arc::new(client_config(config.root_certificate.as_deref())?))
-                }
+            tls: match info.addr() {
+                ConnectionAddr::TcpTls { .. } => Some(Arc::new(client_config(config)?)),
+                // Others are not used, but invalid ones are refused.
+                _ if has_certificates(config) => Some(Arc::new(client_config(config)?)),
                 _ => None,
             },
             info: with_settings(info),
@@ -93,7 +93,7 @@ impl Address {
         &self,
         host: &str,
         stream: S,
-    ) -> std::io::Result<tokio_rustls::client::TlsStream<S>> {
+    ) -> std::io::Result<Encrypted<S>> {
         let missing = || std::io::Error::other("the certificates can't be used");
         let tls = self.tls.as_ref().ok_or_else(missing)?;
         encrypt(tls, host, stream).await

@@ -52,7 +52,7 @@ impl Address {
             #[cfg(feature = "tls")]
             tls: match is_tls {
                 true => Some(std::sync::Arc::new(crate::engine::tls::client_config(
-                    config.root_certificate.as_deref(),
+                    config,
                 )?)),
                 false => None,
             },

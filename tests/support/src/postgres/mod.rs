@@ -95,6 +95,7 @@ impl Postgres {
         for (setting, pem) in [
             ("ssl_cert_file", &certificates.certificate),
             ("ssl_key_file", &certificates.key),
+            ("ssl_ca_file", &certificates.authority),
         ] {
             let path = server.directory.path().join(setting);
             std::fs::write(&path, pem).unwrap();
@@ -105,6 +106,9 @@ impl Postgres {
         }
         server.set("ssl", "on");
         copy_template(&server.data());
+        if certificates.are_demanded {
+            server.admit("hostssl all all all trust clientcert=verify-full");
+        }
         server.restart();
         server
     }
@@ -154,15 +158,26 @@ impl Postgres {
 
     /// Requires a password of every client that does not use the unix socket.
     pub fn require_password(&self) {
-        let rules = "local all all trust\nhost all all all scram-sha-256\n";
-        std::fs::write(self.data().join("pg_hba.conf"), rules).unwrap();
+        self.require("scram-sha-256");
+    }
+
+    /// Requires that every client that does not use the unix socket logs in by that method.
+    pub fn require(&self, method: &str) {
+        self.admit(&format!("host all all all {method}"));
         self.execute("SELECT pg_reload_conf()");
-        let rules = "SELECT count(*) FROM pg_hba_file_rules WHERE auth_method = 'scram-sha-256'";
+        let rules =
+            format!("SELECT count(*) FROM pg_hba_file_rules WHERE auth_method = '{method}'");
         eventually(
             Duration::from_secs(10),
             "the server reads its rules",
-            || self.query::<usize>(rules) == 1,
+            || self.query::<usize>(&rules) == 1,
         );
+    }
+
+    /// Sets the rule for clients that do not use the unix socket, from the next start on.
+    pub fn admit(&self, rule: &str) {
+        let rules = format!("local all all trust\n{rule}\n");
+        std::fs::write(self.data().join("pg_hba.conf"), rules).unwrap();
     }
 
     fn data(&self) -> PathBuf {

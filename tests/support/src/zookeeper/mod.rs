@@ -70,11 +70,20 @@ impl ZooKeeper {
             [&*certificates.key, &certificates.certificate].concat(),
         )
         .unwrap();
+        let authority = folder.path().join("authority.pem");
+        fs::write(&authority, &certificates.authority).unwrap();
         let options = format!(
             "serverCnxnFactory=org.apache.zookeeper.server.NettyServerCnxnFactory\n\
              secureClientPort={port}\nsecureClientPortAddress=127.0.0.1\n\
-             ssl.keyStore.location={}\nssl.keyStore.type=PEM\nssl.clientAuth=none",
+             ssl.keyStore.location={}\nssl.keyStore.type=PEM\nssl.clientAuth={}",
             file.display(),
+            match certificates.are_demanded {
+                true => format!(
+                    "need\nssl.trustStore.location={}\nssl.trustStore.type=PEM",
+                    authority.display()
+                ),
+                false => "none".to_owned(),
+            },
         );
         let mut zookeeper = Self::with(1, &options);
         zookeeper.secure = Some((port, folder));

@@ -42,7 +42,9 @@ impl Connection {
         let of_driver = state.clone();
         io.spawn_detached(async move {
             // Dropping the driver ends all requests.
-            let _ = of_driver.until_ended(driver).await;
+            if let Some(Err(error)) = of_driver.until_ended(driver).await {
+                of_driver.broken(&error);
+            }
             of_driver.end();
         });
         if let Some(pings) = pings {

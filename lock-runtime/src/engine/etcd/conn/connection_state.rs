@@ -5,6 +5,7 @@ use crate::engine::timeouts::{NO_REPLY, Timeouts};
 use crate::util::time::{deadline_in, sleep_until, timeout_at};
 use std::future::{Future, poll_fn};
 use std::pin::pin;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::Poll;
 use std::time::Duration;
@@ -18,6 +19,8 @@ pub(crate) struct ConnectionState {
     ended: watch::Sender<bool>,
     /// `true` if it ended since the server did not reply.
     silent: AtomicBool,
+    /// Why it ended, if it broke.
+    cause: OnceLock<String>,
     /// Notified when a ping is to prove that the server is there.
     probe_wanted: Notify,
 }
@@ -27,13 +30,20 @@ impl ConnectionState {
         self.ended.send_replace(true);
     }
 
-    /// Returns the failure, with a remedy if the server did not reply.
+    /// Records why the connection broke.
+    pub(crate) fn broken(&self, error: &h2::Error) {
+        let _ = self.cause.set(error.to_string());
+    }
+
+    /// Returns the failure, with a remedy if the server did not reply, and with the cause if the connection broke.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
-        match failure {
-            Failure::NoReply(_) if self.silent.load(Ordering::Acquire) => {
+        match (failure, self.cause.get()) {
+            (Failure::NoReply(_), _) if self.silent.load(Ordering::Acquire) => {
                 Failure::no_reply(NO_REPLY)
             }
-            failure => failure,
+            (Failure::NoReply(_), Some(cause)) => Failure::no_reply(cause.clone()),
+            (Failure::NotSent(_), Some(cause)) => Failure::not_sent(cause.clone()),
+            (failure, _) => failure,
         }
     }
 

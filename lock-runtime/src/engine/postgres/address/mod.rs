@@ -88,7 +88,7 @@ fn not_understood(cause: &str) -> LockError {
 
 #[cfg(feature = "tls")]
 fn tls(config: &Config) -> Result<rustls::ClientConfig, LockError> {
-    let mut tls = crate::engine::tls::client_config(config.root_certificate.as_deref())?;
+    let mut tls = crate::engine::tls::client_config(config)?;
     // With `sslnegotiation=direct`, a server expects it.
     tls.alpn_protocols = vec![b"postgresql".to_vec()];
     Ok(tls)

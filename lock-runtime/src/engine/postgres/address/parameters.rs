@@ -53,12 +53,12 @@ impl<'u> Parameters<'u> {
     /// Returns `true` if connections are to be encrypted; then certificates are always checked.
     pub(crate) fn encrypts(&self, config: &Config) -> Result<bool, LockError> {
         #[cfg(feature = "tls")]
-        let trusts_own = config.root_certificate.is_some();
+        let has_certificates = crate::engine::tls::has_certificates(config);
         #[cfg(not(feature = "tls"))]
-        let (trusts_own, _) = (false, config);
+        let (has_certificates, _) = (false, config);
         let encrypts = match self.sslmode {
             Some("disable") => false,
-            None => trusts_own,
+            None => has_certificates,
             Some("require" | "verify-ca" | "verify-full") => true,
             Some(_) => {
                 return Err(invalid(

@@ -123,7 +123,8 @@ fn unreached(error: &Error) -> EngineError {
     if is_read_only {
         return EngineError::new(EngineErrorKind::NotConnected, ReadOnly::default());
     }
-    let remedy = match words.contains("TLS") {
+    // An error that names the certificate of the client has a remedy.
+    let remedy = match words.contains("TLS") && !words.contains("`client_certificate`") {
         true => "; check `sslmode`, the server's certificate, and `root_certificate`",
         false => "",
     };
@@ -134,6 +135,9 @@ fn unreached(error: &Error) -> EngineError {
 fn refused(db: &DbError) -> EngineError {
     let code = db.code().code();
     let remedy = match code.get(..2) {
+        Some("28") if db.message().contains("certificate") => {
+            "; check `client_certificate`, which may have to name the user, and `pg_hba.conf`"
+        }
         Some("28") => "; check the user and the password, and `pg_hba.conf`",
         Some("3D") => "; check the database in the URL",
         Some("42") => "; check the rights of the role",
