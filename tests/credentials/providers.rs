@@ -262,3 +262,27 @@ async fn provider_replaces_other_credentials() {
     assert!(matches!(refused, Err(LockError::InvalidConfig { .. })));
     assert_eq!(vault.asked(), asked);
 }
+
+/// A service starts although its vault is sealed.
+#[tokio::test(flavor = "multi_thread")]
+async fn provider_may_fail_at_the_start() {
+    let server = redis();
+    let provider = Provider::new(Conduct::Fails);
+    let config = provider.of(Config::new(server.url()));
+    let locks = connected(config.start_disconnected(true)).await;
+    let error = locks.ping().await.unwrap_err();
+    assert!(error.is_unavailable(), "{error}");
+    assert!(
+        text(&error).contains("the vault is sealed"),
+        "{}",
+        text(&error)
+    );
+    provider.set(Conduct::Works);
+    let guard = locks
+        .lock("row")
+        .wait(millis(20_000))
+        .acquire()
+        .await
+        .unwrap();
+    guard.release().await.unwrap();
+}
