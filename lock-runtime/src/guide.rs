@@ -7,7 +7,7 @@
 //! - [`runbook`]: what to do when a lock is stuck, lost or out of reach, and who may do it.
 //! - [`recipes`]: work that is done once, once per period, at a limited rate, or by a leader.
 //! - [`testing`]: tests of a service without a server: its failures, and leases in virtual time.
-//! - [`migration`]: moving from other lock crates and from hand-written scripts.
+//! - [`migration`]: moving from other locks, of Rust, the JVM, Python and shells, and from hand-written scripts.
 //! - [`faq`]: questions and answers.
 
 // GitHub shows the guides, too, and follows the links to source files at their ends. Of two definitions of a link
@@ -55,7 +55,19 @@ pub mod testing {}
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/migration.md")]
-pub mod migration {}
+pub mod migration {
+    #[doc = include_str!("guide/links.txt")]
+    #[doc = include_str!("guide/migration/rust.md")]
+    pub mod rust {}
+
+    #[doc = include_str!("guide/links.txt")]
+    #[doc = include_str!("guide/migration/java.md")]
+    pub mod java {}
+
+    #[doc = include_str!("guide/links.txt")]
+    #[doc = include_str!("guide/migration/others.md")]
+    pub mod others {}
+}
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/faq.md")]
