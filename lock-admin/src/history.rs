@@ -3,7 +3,7 @@
 use crate::claim::Who;
 use crate::lock::Lock;
 use crate::process::Process;
-use crate::recorder::Event;
+use crate::recorder::{Event, LOST};
 use crate::text::{age, count, millis};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -148,7 +148,7 @@ impl History {
                     if ended.len() > 1 {
                         details += &format!(" One of these: {}.", ended.join(", "));
                     }
-                    self.tell(at, "lost", details, true);
+                    self.tell(at, LOST, details, true);
                     if let ([key], Some(event)) = (&ended[..], self.events.front_mut()) {
                         event.key = Some(key.clone());
                     }

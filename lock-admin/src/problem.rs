@@ -1,7 +1,7 @@
 //! What is wrong, the worst first.
 
 use crate::lock::Lock;
-use crate::recorder::Event;
+use crate::recorder::{Event, LOST};
 use crate::text::{age, count};
 use lock_runtime::Warning;
 use std::time::{Duration, SystemTime};
@@ -107,7 +107,7 @@ fn losses(evidence: &Evidence<'_>) -> impl Iterator<Item = Problem> {
     let news = evidence
         .events
         .iter()
-        .filter(|event| event.what == "lost" && age(event.at, evidence.at) < NEWS);
+        .filter(|event| event.what == LOST && age(event.at, evidence.at) < NEWS);
     news.map(|event| Problem {
         is_bad: true,
         title: match &event.key {

@@ -7,6 +7,9 @@ use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime};
 
+/// What an event is called that says which lock was lost.
+pub(crate) const LOST: &str = "lost";
+
 /// How many events are kept.
 const MOST: usize = 100;
 
@@ -92,7 +95,7 @@ impl Recorded {
             } => {
                 self.calls_of(event).holds.add(*held);
                 let held = crate::text::latency(*held);
-                self.tell("lost", Some(key), format!("after {held}: {cause}"), true);
+                self.tell(LOST, Some(key), format!("after {held}: {cause}"), true);
             }
             LockEvent::Revoked {
                 key, by, reason, ..

@@ -7,7 +7,7 @@ use crate::look::{Check, Look, MOST};
 use crate::options::Options;
 use crate::problem::{Evidence, Problem, problems};
 use crate::process::Process;
-use crate::recorder::{Event, Quantiles, Recorded};
+use crate::recorder::{Event, LOST, Quantiles, Recorded};
 use crate::text::{age, visible};
 use lock_runtime::Warning;
 use std::collections::BTreeMap;
@@ -85,10 +85,15 @@ impl State {
             order(a).cmp(&order(b))
         });
         let mut events = history.events();
+        let this = processes.iter().find(|process| process.is_this);
+        let this = this.map_or("this process".to_owned(), |process| process.who.full());
         let of_recorder = recorded.iter().flat_map(|it| it.events.iter().cloned());
         events.extend(of_recorder.map(|event| Event {
             key: event.key.map(|key| options.shown(&key)),
-            details: visible(&event.details),
+            details: match event.what {
+                LOST => format!("by {this}, {}", visible(&event.details)),
+                _ => visible(&event.details),
+            },
             ..event
         }));
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
