@@ -8,6 +8,7 @@
 //! curl -d '{"item": "teapot"}' -H 'content-type: application/json' localhost:8080/orders
 //! curl -X POST localhost:8080/orders/1/ship & curl -X POST localhost:8081/orders/1/ship
 //! curl localhost:8080/metrics
+//! xdg-open http://localhost:8080/locks    # who holds what
 //! ```
 
 #[path = "orders/http.rs"]
@@ -22,6 +23,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use axum::{Json, Router, debug_handler};
 use http::{Problem, REQUESTS};
+use lock_admin::{Admin, Recorder};
 use lock_runtime::{LockError, distributed_lock};
 use metrics_exporter_prometheus::PrometheusHandle;
 use orders::{NewOrder, Options, Order, OrderError, Orders, asked_to_stop};
@@ -87,7 +89,9 @@ async fn main() -> anyhow::Result<()> {
     let options = Options::from_args("axum_orders", REQUESTS)?;
     // Before the first lock.
     let exporter = metrics::install()?;
-    lock_runtime::init(options.lock).await?;
+    let recorder = Recorder::new();
+    lock_runtime::init(options.lock.on_event(recorder.handler())).await?;
+    let admin = Admin::new(lock_runtime::manager()?.clone()).recorder(recorder);
     let orders = orders::open(&options.database).await?;
 
     let service = Router::new()
@@ -97,6 +101,8 @@ async fn main() -> anyhow::Result<()> {
         .route("/ready", get(ready))
         .route("/live", get(live))
         .route("/metrics", get(move || scrape(exporter)))
+        // A real service authenticates people first.
+        .nest("/locks", admin.axum())
         .with_state(orders);
     let listener = TcpListener::bind((options.listen, options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);

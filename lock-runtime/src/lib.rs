@@ -40,6 +40,22 @@
 //! # }
 //! ```
 //!
+//! # Operating
+//!
+//! Each process tells the lock server who it is, so that the program `locks`, of the crate `lock-cli`, can say who holds a lock:
+//!
+//! ```text
+//! $ locks show order:42
+//! order:42     held for 6m 12s by orders 2.3.1 at web-7, pid 812, exclusive
+//!   function   shop::ship (src/orders.rs:42)
+//!   lease      23.8 s left   token e823e7be01c58c509a20e4619a300481
+//!   waiting    1  billing 1.9.0 at web-3, pid 77   4.1 s   12 calls
+//! ```
+//!
+//! `locks revoke`, or [`LockManager::revoke`], gets it back without two holders, and the crate `lock-admin` shows all of it as a
+//! live page in a service. An alert on `increase(distributed_lock_losses_total[10m]) > 0` tells of lost leases, with the feature
+//! `metrics`.
+//!
 //! # Guides
 //!
 //! - [Guarantees](guide::guarantees): what holds, the limits of any lease, and how to handle them.

@@ -85,6 +85,19 @@ fn terminated_instance_finishes_running_request() {
 }
 
 #[test]
+fn page_shows_how_long_orders_are_held() {
+    let server = Server::start();
+    let site = Site::start(&["axum_orders"], &server.url());
+    let id = site.create(0).id;
+    assert_eq!(site.ship(0, id).status(), 200);
+    let mut page = site.get(0, "locks");
+    assert_eq!(page.status(), 200);
+    let page = page.body_mut().read_to_string().unwrap();
+    assert!(page.contains("order:&lt;id&gt;"), "{page}");
+    site.instances.stop();
+}
+
+#[test]
 fn readiness_follows_the_lock_server_and_liveness_does_not() {
     let mut server = Server::start();
     let site = Site::start(&["axum_orders", "actix_orders"], &server.url());
