@@ -36,10 +36,15 @@ impl Admin {
 }
 
 async fn answer(admin: Admin, request: HttpRequest, body: Bytes) -> HttpResponse {
-    let path = format!(
-        "/{}",
-        request.match_info().unprocessed().trim_start_matches('/')
-    );
+    let rest = request.match_info().unprocessed();
+    // It is decoded, and no path of the page needs that.
+    if !request.uri().path().ends_with(rest) {
+        return converted(plain(
+            http::StatusCode::NOT_FOUND,
+            "there is no such page\n",
+        ));
+    }
+    let path = format!("/{}", rest.strip_prefix('/').unwrap_or(rest));
     if path == "/"
         && let Some(redirect) = to_folder(request.path())
     {

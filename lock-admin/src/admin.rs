@@ -132,6 +132,10 @@ impl Admin {
                 let html = page::page(&seen.state, &name, assets, may_revoke.as_deref());
                 respond(StatusCode::OK, HTML, Keep::Never, html.into_string())
             }
+            // There is no end to wait for.
+            "/events" if parts.method == Method::HEAD => {
+                respond(StatusCode::OK, "text/event-stream", Keep::Never, "")
+            }
             "/events" => {
                 let body = live::events(sampler, &parts);
                 respond(StatusCode::OK, "text/event-stream", Keep::Never, body)

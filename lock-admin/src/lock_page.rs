@@ -171,18 +171,18 @@ fn card(holder: &Claim, now: SystemTime, named: &Named, operator: Option<&str>) 
                 (fact("Votes", votes.as_deref()))
                 (fact("Token", Some(&token)))
             }
-            @if operator.is_some() { (form(holder, named)) }
+            @if operator.is_some() { (form(holder, now, named)) }
         }
     }
 }
 
-fn form(holder: &Claim, named: &Named) -> Markup {
+fn form(holder: &Claim, now: SystemTime, named: &Named) -> Markup {
     let (name, value) = &named.field;
     html! {
         form method="post" action="revoke" {
             input type="hidden" name=(name) value=(value);
             input type="hidden" name="holder" value=(holder.token);
-            @if let Some(since) = holder.since { input type="hidden" name="since" value=(millis(since)); }
+            input type="hidden" name="seen" value=(millis(now));
             label {
                 "Why it has to stop"
                 input type="text" name="reason" required maxlength=(REASON) autocomplete="off";

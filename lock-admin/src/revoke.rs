@@ -11,14 +11,14 @@ use crate::text::{age, latency, visible};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{Response, StatusCode};
-use lock_runtime::{ClaimInfo, Revocation};
+use lock_runtime::Revocation;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// For how long the holder may take to stop.
 const GRACE: Duration = Duration::from_secs(5);
 
-/// The precision with which the beginning of a hold is known.
-const TOLERANCE: Duration = Duration::from_secs(2);
+/// For how long a form is accepted.
+const LONGEST: Duration = Duration::from_secs(60 * 60);
 
 /// Answers the form.
 pub(crate) async fn revoke(
@@ -45,25 +45,28 @@ pub(crate) async fn revoke(
     }
     let field = |name: &str| query::value(text, name);
     let why = field("reason").filter(|it| !it.trim().is_empty() && it.chars().count() <= REASON);
-    let (Some(token), Some(why)) = (field("holder"), why) else {
+    let seen = field("seen").and_then(|it| it.parse().ok());
+    let (Some(token), Some(seen), Some(why)) = (field("holder"), seen, why) else {
         return plain(StatusCode::BAD_REQUEST, "the form is not complete\n");
     };
     let Some(named) = named(sampler, text).await else {
         return stale();
     };
+    if since(seen) > LONGEST {
+        return stale();
+    }
     // What was reported before may be of an earlier body.
     let _ = options.manager.ask_for_reports().await;
     let found = match options.manager.inspect(&named.key).await {
         Ok(found) => found,
         Err(error) => return failed(&reason(&error)),
     };
-    let since = field("since").and_then(|it| it.parse().ok());
     let mut holders = found.holders().iter();
-    let meant = holders.find(|it| it.token() == token && is_the_same_body(it, since));
-    let Some(holder) = meant else {
+    let Some(holder) = holders.find(|it| it.token() == token) else {
         return stale();
     };
     let revoke = options.manager.revoke(&*named.key).holder(holder);
+    let revoke = revoke.seen(since(seen));
     let revoked = revoke.by(operator).reason(why).grace(GRACE).await;
     let key = options.shown(&named.key);
     match revoked {
@@ -84,14 +87,10 @@ pub(crate) async fn revoke(
     }
 }
 
-/// Returns `false` if the process reports that another body has got the lock since the page was made.
-fn is_the_same_body(holder: &ClaimInfo, since: Option<u64>) -> bool {
-    let (Some(held), Some(since)) = (holder.held_for(), since) else {
-        return true;
-    };
-    let then = UNIX_EPOCH.checked_add(Duration::from_millis(since));
-    let seen = then.map(|then| age(then, SystemTime::now()));
-    seen.is_some_and(|seen| held + TOLERANCE >= seen)
+/// Returns the time since a page was made.
+fn since(millis: u64) -> Duration {
+    let then = UNIX_EPOCH.checked_add(Duration::from_millis(millis));
+    then.map_or(Duration::MAX, |then| age(then, SystemTime::now()))
 }
 
 fn stale() -> Response<Body> {

@@ -31,7 +31,8 @@ pub(crate) struct Seen {
 struct Memory {
     history: History,
     check: Check,
-    looked: Option<Instant>,
+    /// When the last look began, and when it ended.
+    looked: Option<(Instant, Instant)>,
 }
 
 impl Sampler {
@@ -46,8 +47,11 @@ impl Sampler {
 
     /// Returns what is seen now, or was less than an interval ago. All that call it at a time share one look.
     pub(crate) async fn look(&self) -> Arc<Seen> {
+        let called = Instant::now();
         let mut memory = self.memory.lock().await;
-        let is_new = |at: Instant| at.elapsed() < self.interval();
+        let is_new = |(begun, ended): (Instant, Instant)| {
+            begun.elapsed() < self.interval() || called <= ended
+        };
         let last = self.seen.borrow().clone();
         if let Some(last) = last.as_ref().filter(|_| memory.looked.is_some_and(is_new)) {
             return last.clone();
@@ -71,7 +75,7 @@ impl Sampler {
             fragments,
             keys,
         });
-        memory.looked = Some(begun);
+        memory.looked = Some((begun, Instant::now()));
         self.seen.send_replace(Some(seen.clone()));
         seen
     }
@@ -82,18 +86,28 @@ impl Sampler {
         let receiver = self.seen.subscribe();
         if !*is_running {
             *is_running = true;
-            let running = Running(self.clone());
-            tokio::spawn(async move { running.0.run().await });
+            let running = Running {
+                sampler: self.clone(),
+                is_over: false,
+            };
+            tokio::spawn(running.run());
         }
         receiver
     }
 
     async fn run(&self) {
-        while self.seen.receiver_count() > 0 {
+        while self.goes_on() {
             let begun = Instant::now();
             self.look().await;
             tokio::time::sleep_until(begun + self.interval()).await;
         }
+    }
+
+    /// Returns `false` if nobody looks any more: whoever looks later starts it anew.
+    fn goes_on(&self) -> bool {
+        let mut is_running = self.is_running();
+        *is_running = self.seen.receiver_count() > 0;
+        *is_running
     }
 
     /// Returns how often processes report.
@@ -114,11 +128,23 @@ fn key_of(lock: &LockInfo) -> (Vec<String>, String) {
     (tokens.collect(), lock.key().to_owned())
 }
 
-/// Ends with the task that looks, also if its runtime does.
-struct Running(Arc<Sampler>);
+/// The task that looks, which its runtime may end.
+struct Running {
+    sampler: Arc<Sampler>,
+    is_over: bool,
+}
+
+impl Running {
+    async fn run(mut self) {
+        self.sampler.run().await;
+        self.is_over = true;
+    }
+}
 
 impl Drop for Running {
     fn drop(&mut self) {
-        *self.0.is_running() = false;
+        if !self.is_over {
+            *self.sampler.is_running() = false;
+        }
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn is_same_origin(parts: &Parts) -> bool {
         let rest = it.strip_prefix("https://");
         rest.or_else(|| it.strip_prefix("http://"))
     });
-    matches!((origin, host), (Some(origin), Some(host)) if origin.eq_ignore_ascii_case(host))
+    matches!((origin, host), (Some(origin), Some(host)) if !host.is_empty() && origin.eq_ignore_ascii_case(host))
 }
 
 /// Returns `true` if the body is a form, which is what only a form of a page sends.
@@ -128,6 +128,7 @@ mod tests {
             (&[("origin", "http://a:1"), ("host", "a:2")], false),
             (&[("origin", "http://a.evil"), ("host", "a")], false),
             (&[("origin", "null"), ("host", "null")], false),
+            (&[("origin", "http://"), ("host", "")], false),
             (&[("host", "a")], false),
             (&[("origin", "http://a")], false),
             (&[], false),

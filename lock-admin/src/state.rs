@@ -135,13 +135,18 @@ impl State {
 
     /// Returns how many processes wait.
     pub(crate) fn waiting(&self) -> u64 {
-        self.locks.iter().map(|lock| lock.waiting).sum()
+        sum(self.locks.iter().map(|lock| lock.waiting))
     }
 
     /// Returns how many locks the processes have lost.
     pub(crate) fn lost(&self) -> u64 {
-        self.processes.iter().filter_map(|it| it.lost).sum()
+        sum(self.processes.iter().filter_map(|it| it.lost))
     }
+}
+
+/// Returns the sum of numbers that others have written.
+fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
+    numbers.fold(0, u64::saturating_add)
 }
 
 fn templates(
@@ -161,7 +166,7 @@ fn templates(
     for lock in locks {
         let template = seen.entry(lock.template()).or_default();
         template.held += lock.holders.len() as u64;
-        template.waiting += lock.waiting;
+        template.waiting = template.waiting.saturating_add(lock.waiting);
         let ages = |claims: &[Claim]| -> Vec<Duration> {
             let since = claims.iter().filter_map(|it| it.since);
             since.map(|since| age(since, at)).collect()
@@ -201,7 +206,7 @@ fn templates(
         })
         .collect();
     // Of a lock whose process has not told yet.
-    templates.retain(|it| it.held + it.waiting > 0 || it.name != NO_TEMPLATE);
+    templates.retain(|it| it.held.max(it.waiting) > 0 || it.name != NO_TEMPLATE);
     templates.sort_by_key(|it| std::cmp::Reverse((it.waiting, it.held)));
     templates
 }

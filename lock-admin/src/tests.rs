@@ -4,7 +4,7 @@ use crate::{Admin, Operator};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
-use lock_runtime::{LockError, LockManager, LostCause};
+use lock_runtime::{Config, LockError, LockManager, LostCause, Report};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::Duration;
@@ -227,11 +227,22 @@ async fn only_the_pages_own_form_revokes() -> Result<()> {
     let (site, same) = ("sec-fetch-site", ("sec-fetch-site", "same-origin"));
     let long = Bytes::from(vec![b'a'; 9_000]);
     let reason = "r".repeat(201);
-    let incomplete = form(&[("key", "order:42"), ("holder", &token)]);
-    let verbose = form(&[("key", "order:42"), ("holder", &token), ("reason", &reason)]);
+    let seen = crate::text::millis(std::time::SystemTime::now()).to_string();
+    let known = [("key", "order:42"), ("holder", &*token), ("seen", &*seen)];
+    let incomplete = form(&known);
+    let unseen = form(&[("key", "order:42"), ("holder", &token), ("reason", "stuck")]);
+    let verbose = form(&[&known[..], &[("reason", &*reason)]].concat());
+    let old = [
+        ("key", "order:42"),
+        ("holder", &*token),
+        ("seen", "1"),
+        ("reason", "stuck"),
+    ];
+    let old = form(&old);
     let stale = form(&[
         ("key", "order:42"),
         ("holder", "another"),
+        ("seen", &seen),
         ("reason", "stuck"),
     ]);
     for (kind, (name, value), body, status) in [
@@ -256,6 +267,8 @@ async fn only_the_pages_own_form_revokes() -> Result<()> {
         ("text/plain", same, body, StatusCode::UNSUPPORTED_MEDIA_TYPE),
         (is_form, same, long, StatusCode::PAYLOAD_TOO_LARGE),
         (is_form, same, incomplete, StatusCode::BAD_REQUEST),
+        (is_form, same, unseen, StatusCode::BAD_REQUEST),
+        (is_form, same, old, StatusCode::CONFLICT),
         (is_form, same, verbose, StatusCode::BAD_REQUEST),
         (is_form, same, stale, StatusCode::CONFLICT),
     ] {
@@ -283,13 +296,13 @@ async fn form_revokes_from_the_body_that_it_showed_and_no_other() -> Result<()> 
     let request = Request::get("/lock?key=order:42").extension(Operator("ann".into()));
     let page = text(admin.handle(request.body(Bytes::new())?).await).await;
     let field = |name: &str| value(&page, name).expect("a field");
-    let (holder, since): (_, u64) = (field("holder"), field("since").parse()?);
-    let send = async |since: u64| -> Result<Response<crate::Body>> {
-        let since = since.to_string();
+    let (holder, seen): (_, u64) = (field("holder"), field("seen").parse()?);
+    let send = async |seen: u64| -> Result<Response<crate::Body>> {
+        let seen = seen.to_string();
         let fields = [
             ("key", "order:42"),
             ("holder", &*holder),
-            ("since", &*since),
+            ("seen", &*seen),
             ("reason", "stuck"),
         ];
         let body = form(&fields);
@@ -297,9 +310,9 @@ async fn form_revokes_from_the_body_that_it_showed_and_no_other() -> Result<()> 
         Ok(admin.handle(request.body(body)?).await)
     };
     // As if an earlier body had been shown, which has passed the lock on.
-    assert_eq!(send(since - 60_000).await?.status(), StatusCode::CONFLICT);
+    assert_eq!(send(seen - 60_000).await?.status(), StatusCode::CONFLICT);
     assert!(!body.is_finished());
-    let response = send(since).await?;
+    let response = send(seen).await?;
     assert_eq!(response.status(), StatusCode::OK);
     let page = text(response).await;
     assert!(page.contains("order:42 was given up"), "{page}");
@@ -314,8 +327,39 @@ async fn form_revokes_from_the_body_that_it_showed_and_no_other() -> Result<()> 
         ),
         "{ended:?}"
     );
-    assert_eq!(send(since).await?.status(), StatusCode::CONFLICT);
+    assert_eq!(send(seen).await?.status(), StatusCode::CONFLICT);
     Ok(())
+}
+
+#[tokio::test]
+async fn old_form_revokes_from_no_later_body_of_a_process_that_reports_nothing() -> Result<()> {
+    let config = Config::new("memory://");
+    let locks = LockManager::connect(config.report(Report::Off)).await?;
+    let admin = revocable(&locks);
+    let first = locks.lock("order:42").acquire().await?;
+    let next = tokio::spawn(locks.lock("order:42").wait(Duration::MAX).acquire());
+    while locks.stats().waiting == 0 {
+        tokio::task::yield_now().await;
+    }
+    let request = Request::get("/lock?key=order:42").extension(Operator("ann".into()));
+    let page = text(admin.handle(request.body(Bytes::new())?).await).await;
+    let field = |name: &str| value(&page, name).expect("a field");
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    // The hold is passed on within the process, with its token.
+    first.release().await?;
+    let guard = next.await??;
+    let (holder, seen) = (field("holder"), field("seen"));
+    let fields = [
+        ("key", "order:42"),
+        ("holder", &*holder),
+        ("seen", &*seen),
+        ("reason", "stuck"),
+    ];
+    let request = post().extension(Operator("ann".into()));
+    let response = admin.handle(request.body(form(&fields))?).await;
+    assert_eq!(response.status(), StatusCode::CONFLICT);
+    assert!(guard.is_valid());
+    Ok(guard.release().await?)
 }
 
 #[tokio::test]

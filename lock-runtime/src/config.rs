@@ -1,6 +1,6 @@
 //! The configuration of a manager.
 
-use crate::credentials::CredentialsSource;
+use crate::credentials::{CredentialsSource, Provider};
 use crate::error::LockError;
 use crate::event::{LockEvent, LockEventHandler};
 use crate::options::{ReleaseMode, Report, validate_duration};
@@ -484,8 +484,8 @@ impl Config {
             + Send
             + 'static,
     {
-        let provider = Arc::new(move || Box::pin(provider()) as _);
-        self.credentials = Some(CredentialsSource::Provider(provider));
+        let provider = Provider::new(Box::new(move || Box::pin(provider())));
+        self.credentials = Some(CredentialsSource::Provider(Arc::new(provider)));
         self
     }
 

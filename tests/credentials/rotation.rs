@@ -20,7 +20,7 @@ const HELD: usize = 8;
 const CONTENDED: usize = 4;
 
 /// The locks are renewed in the meantime. On a busy machine, a new connection takes seconds.
-const TTL: Duration = Duration::from_secs(12);
+const TTL: Duration = Duration::from_secs(30);
 
 /// What a server knows of passwords.
 pub trait Account: Send + Sync + 'static {

@@ -73,7 +73,7 @@ async fn waiters_are_served_without_messages() {
     let proxy = Proxy::losing_messages(server.port(), 100);
     let managers = managers_with(3, || fair(&proxy.url())).await;
     let longest = take_turns(&managers, 3).await;
-    assert!(proxy.lost_messages() > 3);
+    assert!(proxy.lost_messages() > 0);
     assert!(longest < Duration::from_secs(10), "{longest:?}");
 }
 

@@ -5,6 +5,7 @@ use crate::lock::inner::ManagerInner;
 use crate::lock::revoke::{Demand, Whom, revoke};
 use crate::lock_info::ClaimInfo;
 use crate::revocation::Revocation;
+use crate::util::time::now;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -50,6 +51,17 @@ impl Revoke {
     /// body of the same process to which the lock was passed on meanwhile.
     pub fn holder(mut self, holder: &ClaimInfo) -> Self {
         self.demand.whom = Whom::Holder(Box::new(holder.clone()));
+        self
+    }
+
+    /// Says how long ago the [holder](Self::holder) was seen, if only its token is left of that, as in a form that is sent a
+    /// minute after its page was made: a body that has got the lock since is not meant.
+    pub fn seen(mut self, ago: Duration) -> Self {
+        if let Whom::Holder(holder) = &mut self.demand.whom
+            && let Some(then) = now().checked_sub(ago)
+        {
+            holder.seen = holder.seen.min(then);
+        }
         self
     }
 

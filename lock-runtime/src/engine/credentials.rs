@@ -6,43 +6,28 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::util::io_thread::IoThread;
 use std::error::Error;
 use std::fmt;
-use std::sync::Arc;
-use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-/// How many calls of a provider may be under way: each that blocks its thread for good costs one.
-const MAX_CALLS: usize = 8;
-
 #[derive(Clone)]
-pub(crate) struct Credentials {
-    source: Option<CredentialsSource>,
-    calls: Arc<Semaphore>,
-}
+pub(crate) struct Credentials(Option<CredentialsSource>);
 
 impl Credentials {
     /// Returns those of the configuration, or else those that the URL names.
     pub(crate) fn of(config: &Config, in_url: Option<Login>) -> Credentials {
         let in_url = in_url.map(CredentialsSource::Fixed);
-        Credentials::from(config.credentials.clone().or(in_url))
+        Credentials(config.credentials.clone().or(in_url))
     }
 
     /// Returns these, which never change.
     #[cfg(feature = "redis")]
     pub(crate) fn fixed(login: Option<Login>) -> Credentials {
-        Credentials::from(login.map(CredentialsSource::Fixed))
-    }
-
-    fn from(source: Option<CredentialsSource>) -> Credentials {
-        Credentials {
-            source,
-            calls: Arc::new(Semaphore::new(MAX_CALLS)),
-        }
+        Credentials(login.map(CredentialsSource::Fixed))
     }
 
     /// Returns `true` if connections log in.
     #[cfg(any(feature = "etcd", feature = "zookeeper"))]
     pub(crate) fn exist(&self) -> bool {
-        self.source.is_some()
+        self.0.is_some()
     }
 
     /// Returns user and password for a connection that is made now, or `None` if it needs none. A provider must reply by
@@ -52,17 +37,17 @@ impl Credentials {
         io: IoThread,
         by: Instant,
     ) -> Result<Option<Login>, CredentialsError> {
-        let provider = match &self.source {
+        let provider = match &self.0 {
             None => return Ok(None),
             Some(CredentialsSource::Fixed(login)) => return Ok(Some(login.clone())),
             Some(CredentialsSource::Provider(provider)) => provider.clone(),
         };
-        let calls = self.calls.clone();
+        let calls = provider.calls.clone();
         let asked = io.timeout_at(by, async move {
             let call = calls.acquire_owned().await;
             let ask = move || async move {
                 let _until_it_ends = call;
-                provider().await
+                (provider.ask)().await
             };
             io.run_aside(ask).await
         });
@@ -111,5 +96,38 @@ impl Error for CredentialsError {
 impl From<CredentialsError> for EngineError {
     fn from(error: CredentialsError) -> EngineError {
         EngineError::new(EngineErrorKind::NotConnected, error)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::util::time::deadline_in;
+    use std::sync::Arc;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc::{Receiver, channel};
+    use std::time::Duration;
+
+    /// Each try to connect has credentials of its own, and a manager may try for ever.
+    #[tokio::test]
+    async fn provider_that_blocks_its_thread_costs_few_threads() {
+        let (end, blocked) = channel::<()>();
+        let (blocked, asked) = (Arc::new(Mutex::new(blocked)), Arc::new(AtomicUsize::new(0)));
+        let asked_for = asked.clone();
+        let config = Config::new("memory://").credentials_from(move || {
+            asked_for.fetch_add(1, Ordering::SeqCst);
+            let receiver: &Mutex<Receiver<()>> = &blocked;
+            let _ = receiver.lock().map(|it| it.recv());
+            async { Ok(("user".to_owned(), "password".to_owned())) }
+        });
+        let io = IoThread::start().unwrap();
+        for _ in 0..20 {
+            let credentials = Credentials::of(&config, None);
+            let login = credentials.get(io, deadline_in(Duration::from_millis(20)));
+            assert!(matches!(login.await, Err(CredentialsError::Late)));
+        }
+        assert!(asked.load(Ordering::SeqCst) <= 8);
+        drop(end);
     }
 }

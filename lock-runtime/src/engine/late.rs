@@ -51,7 +51,14 @@ impl LateEngine {
 
     /// Records why it is not open now.
     pub(crate) fn failed(&self, error: LockError) {
-        self.failure.send_replace(Some(failure(error)));
+        self.failure.send_if_modified(|present| {
+            // A shutdown is for good, and a try may be under way meanwhile.
+            let is_over = present.as_ref().is_some_and(is_shutdown);
+            if !is_over {
+                *present = Some(failure(error));
+            }
+            !is_over
+        });
     }
 
     /// Forwards to that engine from now on.
@@ -98,6 +105,13 @@ impl LateEngine {
             _ => Err(self.error()),
         }
     }
+}
+
+fn is_shutdown(error: &EngineError) -> bool {
+    matches!(
+        error.source.downcast_ref(),
+        Some(LockError::ShuttingDown { .. })
+    )
 }
 
 /// An outage may pass; everything else fails a call at once.
@@ -339,5 +353,31 @@ impl Engine for LateEngine {
                 Box::pin(ready(Ok(())))
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unavailable() -> LockError {
+        LockError::Unavailable {
+            key: None,
+            server: "redis://h".into(),
+            source: Arc::new(std::io::Error::other("refused")),
+        }
+    }
+
+    /// A try to connect may end after the shutdown.
+    #[tokio::test]
+    async fn shutdown_ends_the_wait_for_a_connection_for_good() {
+        let io = IoThread::start().unwrap();
+        let engine = LateEngine::new(io, "redis://h".into(), unavailable());
+        engine.drain().await.unwrap();
+        engine.failed(unavailable());
+        let deadline = Instant::now() + Duration::from_secs(20);
+        let waited = engine.first_connection(deadline).unwrap();
+        assert!(is_shutdown(&waited.await.unwrap_err()));
+        assert!(Instant::now() < deadline);
     }
 }
