@@ -49,8 +49,10 @@ fn is_mounted(at: &str) {
     assert!(lock.contains("<form"), "{lock}");
     let json = send(at, "GET /tools/locks/state.json", "");
     assert!(json.contains("\"key\":\"order:42\""), "{json}");
-    let stale = "key=order%3A42&holder=another&reason=stuck";
-    let stale = send(at, "POST /tools/locks/revoke", stale);
+    let seen = lock.split("name=\"seen\" value=\"").nth(1).unwrap();
+    let seen = seen.split('"').next().unwrap();
+    let stale = format!("key=order%3A42&holder=another&seen={seen}&reason=stuck");
+    let stale = send(at, "POST /tools/locks/revoke", &stale);
     assert!(stale.starts_with("HTTP/1.1 409 "), "{stale}");
     let long = send(at, "POST /tools/locks/revoke", &"a".repeat(20_000));
     assert!(
