@@ -130,8 +130,8 @@ impl Channel {
         reply.map_err(|failure| self.state.explain(failure))
     }
 
-    /// Logs in anew, and calls the method. If that login is refused, the next connection tries others, as after any other
-    /// end of a connection: the password may be about to change.
+    /// Logs in anew, and calls the method. If that login is refused, or forgotten, too, the next connection tries others, as
+    /// after any other end of a connection: users or passwords are about to change.
     async fn call_after_login<Q: Message, A: Message + Default>(
         &self,
         method: &'static str,
@@ -141,7 +141,10 @@ impl Channel {
         let logged_in = self.replied(self.log_in(login)).await;
         logged_in.map_err(Failure::before_request)?;
         let call = self.caller.unary(method, request, self.token());
-        self.replied(call).await
+        self.replied(call).await.map_err(|failure| match failure {
+            failure if failure.is_old_token() => failure.before_request(),
+            failure => failure,
+        })
     }
 
     async fn replied<T>(

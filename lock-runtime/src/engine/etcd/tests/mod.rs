@@ -4,6 +4,7 @@ mod asks;
 mod batches;
 mod checks;
 mod leases;
+mod logins;
 mod names;
 mod process;
 mod reports;

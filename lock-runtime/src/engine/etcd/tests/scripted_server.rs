@@ -2,10 +2,10 @@
 
 use crate::engine::etcd::wire::frames::encode;
 use crate::engine::etcd::wire::messages::{
-    AlarmResponse, Compare, Empty, Event, Header, KeepAliveResponse, KeyValue, LeaseGrantRequest,
-    LeaseGrantResponse, LeaseRequest, MemberListResponse, Op, OpReply, Operand, PutRequest,
-    RangeResponse, ResponseOp, StatusResponse, TxnRequest, TxnResponse, WatchCommand, WatchRequest,
-    WatchResponse,
+    AlarmResponse, AuthenticateResponse, Compare, Empty, Event, Header, KeepAliveResponse,
+    KeyValue, LeaseGrantRequest, LeaseGrantResponse, LeaseRequest, MemberListResponse, Op, OpReply,
+    Operand, PutRequest, RangeResponse, ResponseOp, StatusResponse, TxnRequest, TxnResponse,
+    WatchCommand, WatchRequest, WatchResponse,
 };
 use crate::util::clock::Clock;
 use h2::server::SendResponse;
@@ -59,6 +59,8 @@ struct Stored {
     is_compacted: bool,
     /// No transaction gets a reply, and one that draws a fencing token ends the connection.
     is_silent: bool,
+    /// So many transactions are refused since the users have changed after the login.
+    old_tokens: usize,
 }
 
 /// The line of the lock `row`, and the key of another client, which holds it.
@@ -169,6 +171,16 @@ impl ScriptedServer {
         stored.keys.retain(|kv| !kv.key.starts_with(LINE));
     }
 
+    /// Refuses so many transactions since the users have changed after the login.
+    pub(crate) fn forget_tokens(&self, count: usize) {
+        self.shared.stored().old_tokens = count;
+    }
+
+    /// Returns how many transactions it is still to refuse.
+    pub(crate) fn old_tokens(&self) -> usize {
+        self.shared.stored().old_tokens
+    }
+
     /// Replies to no transaction until one draws a fencing token, and then ends the connection.
     pub(crate) fn fall_silent(&self) {
         self.shared.stored().is_silent = true;
@@ -232,9 +244,8 @@ async fn reply_to(
         return pending().await;
     }
     let mut status = HeaderMap::new();
-    if method == "/etcdserverpb.KV/Range" && shared.stored().is_compacted {
-        let words = "etcdserver: mvcc: required revision has been compacted";
-        status.insert("grpc-status", HeaderValue::from_static("11"));
+    if let Some((code, words)) = shared.stored().refusal(method) {
+        status.insert("grpc-status", HeaderValue::from_static(code));
         status.insert("grpc-message", HeaderValue::from_static(words));
         return stream.send_trailers(status);
     }
@@ -298,6 +309,9 @@ impl Shared {
                 encode(&KeepAliveResponse { ttl })
             }
             "/etcdserverpb.Lease/LeaseRevoke" => encode(&Empty {}),
+            "/etcdserverpb.Auth/Authenticate" => encode(&AuthenticateResponse {
+                token: "token".to_owned(),
+            }),
             "/etcdserverpb.KV/Range" => encode(&RangeResponse {
                 header: stored.header(),
                 kvs: Vec::new(),
@@ -325,6 +339,21 @@ impl Stored {
     fn header(&self) -> Option<Header> {
         let revision = self.revision;
         Some(Header { revision })
+    }
+
+    /// Returns the status of a request that is not carried out.
+    fn refusal(&mut self, method: &str) -> Option<(&'static str, &'static str)> {
+        match method {
+            "/etcdserverpb.KV/Range" if self.is_compacted => Some((
+                "11",
+                "etcdserver: mvcc: required revision has been compacted",
+            )),
+            "/etcdserverpb.KV/Txn" if self.old_tokens > 0 => {
+                self.old_tokens -= 1;
+                Some(("3", "etcdserver: revision of auth store is old"))
+            }
+            _ => None,
+        }
     }
 
     fn execute(&mut self, txn: TxnRequest) -> TxnResponse {
