@@ -4,10 +4,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
+use lock_test_support::promtool::promtool;
 use yaml_rust2::{Yaml, YamlLoader};
 
 /// What defines the metrics.
@@ -48,25 +47,6 @@ fn list(yaml: &Yaml) -> &[Yaml] {
 fn entries(yaml: &Yaml) -> impl Iterator<Item = (&str, &Yaml)> {
     let map = yaml.as_hash().unwrap_or_else(|| panic!("no map: {yaml:?}"));
     map.iter().map(|(key, value)| (text(key), value))
-}
-
-/// Returns what `promtool` prints, which must accept the input.
-fn promtool(arguments: &[&str], input: &str) -> String {
-    let mut process = Command::new("promtool")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("`promtool` is installed");
-    let mut stdin = process.stdin.take().unwrap();
-    stdin.write_all(input.as_bytes()).unwrap();
-    drop(stdin);
-    let output = process.wait_with_output().unwrap();
-    let printed = [output.stdout, output.stderr].concat();
-    let printed = String::from_utf8_lossy(&printed).into_owned();
-    assert!(output.status.success(), "{printed}\n{input}");
-    printed
 }
 
 /// Returns the rules of all alerts.

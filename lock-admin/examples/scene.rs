@@ -89,7 +89,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     let at = listener.local_addr()?;
     // The URL is what this program is for.
-    #[allow(clippy::print_stdout)]
+    #[expect(clippy::print_stdout)]
     {
         println!("http://{at}/locks");
     }

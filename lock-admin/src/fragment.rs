@@ -1,5 +1,6 @@
 //! The parts of the page that change, each with the number of its last change.
 
+use crate::lock_table::row;
 use crate::page;
 use crate::state::State;
 use std::collections::HashMap;
@@ -35,7 +36,7 @@ impl Fragments {
         let sections = page::sections(state, None).into_iter();
         let sections = sections.map(|(id, html)| (id.to_owned(), html));
         let rows = state.locks.iter();
-        let rows = rows.map(|lock| (lock.id.clone(), page::row(lock, None)));
+        let rows = rows.map(|lock| (lock.id.clone(), row(lock, None)));
         let parts = sections.chain(rows).map(|(id, html)| {
             let html = html.into_string();
             match known.get(&*id) {

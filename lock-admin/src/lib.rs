@@ -44,7 +44,9 @@ mod json;
 mod live;
 mod lock;
 mod lock_page;
+mod lock_table;
 mod look;
+mod markup;
 mod operator;
 mod options;
 mod page;
@@ -56,6 +58,8 @@ mod revoke;
 mod sampler;
 mod security;
 mod state;
+mod tables;
+mod template;
 #[cfg(test)]
 mod tests;
 mod text;

@@ -4,7 +4,7 @@ use crate::assets::Assets;
 use crate::claim::Claim;
 use crate::folder::OVERVIEW;
 use crate::look::reason;
-use crate::page::{age, document, who};
+use crate::markup::{age, document, who};
 use crate::query;
 use crate::sampler::Sampler;
 use crate::security::{Keep, respond};

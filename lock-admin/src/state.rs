@@ -1,19 +1,16 @@
 //! What the page shows: everything redacted, in its order.
 
-use crate::claim::Claim;
 use crate::history::{History, Lane};
 use crate::lock::Lock;
 use crate::look::{Check, Look, MOST};
 use crate::options::Options;
 use crate::problem::{Evidence, Problem, problems};
 use crate::process::Process;
-use crate::recorder::{Event, LOST, Quantiles, Recorded};
-use crate::text::{age, visible};
+use crate::recorder::{Event, LOST};
+use crate::template::{Template, templates};
+use crate::text::visible;
 use lock_runtime::Warning;
-use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
-
-const NO_TEMPLATE: &str = "no template";
 
 /// How many events are shown.
 const EVENTS: usize = 20;
@@ -34,17 +31,6 @@ pub(crate) struct State {
     pub(crate) lanes: Vec<Lane>,
     pub(crate) events: Vec<Event>,
     pub(crate) problems: Vec<Problem>,
-}
-
-/// What a place in the code does.
-pub(crate) struct Template {
-    pub(crate) name: String,
-    pub(crate) held: u64,
-    pub(crate) waiting: u64,
-    pub(crate) waits: Option<Quantiles>,
-    pub(crate) holds: Option<Quantiles>,
-    /// The number of locks held, in steps of 5 s.
-    pub(crate) spark: Vec<u64>,
 }
 
 impl State {
@@ -147,76 +133,4 @@ impl State {
 /// Returns the sum of numbers that others have written.
 fn sum(numbers: impl Iterator<Item = u64>) -> u64 {
     numbers.fold(0, u64::saturating_add)
-}
-
-fn templates(
-    locks: &[Lock],
-    recorded: Option<&Recorded>,
-    history: &History,
-    at: SystemTime,
-) -> Vec<Template> {
-    #[derive(Default)]
-    struct Seen {
-        held: u64,
-        waiting: u64,
-        holds: Vec<Duration>,
-        waits: Vec<Duration>,
-    }
-    let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
-    for lock in locks {
-        let template = seen.entry(lock.template()).or_default();
-        template.held += lock.holders.len() as u64;
-        template.waiting = template.waiting.saturating_add(lock.waiting);
-        let ages = |claims: &[Claim]| -> Vec<Duration> {
-            let since = claims.iter().filter_map(|it| it.since);
-            since.map(|since| age(since, at)).collect()
-        };
-        template.holds.extend(ages(&lock.holders));
-        template.waits.extend(ages(&lock.waiters));
-    }
-    let calls = recorded.map(|it| &it.calls);
-    for name in calls.into_iter().flat_map(|calls| calls.keys()) {
-        seen.entry(name).or_default();
-    }
-    for name in history.templates() {
-        seen.entry(name).or_default();
-    }
-    let mut templates: Vec<_> = seen
-        .into_iter()
-        .map(|(name, seen)| {
-            let (waits, holds) = match calls {
-                Some(calls) => {
-                    let calls = calls.get(name);
-                    let waits = calls.and_then(|it| it.waits.quantiles());
-                    (waits, calls.and_then(|it| it.holds.quantiles()))
-                }
-                None => (quantiles(seen.waits), quantiles(seen.holds)),
-            };
-            Template {
-                name: match name {
-                    "" => NO_TEMPLATE.to_owned(),
-                    name => visible(name),
-                },
-                held: seen.held,
-                waiting: seen.waiting,
-                waits,
-                holds,
-                spark: history.spark(name, at),
-            }
-        })
-        .collect();
-    // Of a lock whose process has not told yet.
-    templates.retain(|it| it.held.max(it.waiting) > 0 || it.name != NO_TEMPLATE);
-    templates.sort_by_key(|it| std::cmp::Reverse((it.waiting, it.held)));
-    templates
-}
-
-/// Returns the half and the 99th hundredth.
-fn quantiles(mut times: Vec<Duration>) -> Option<Quantiles> {
-    times.sort();
-    let at = |part: f64| {
-        let rank = (times.len() as f64 * part).ceil() as usize;
-        times.get(rank.saturating_sub(1)).copied()
-    };
-    Some((at(0.5)?, at(0.99)?))
 }

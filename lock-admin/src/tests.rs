@@ -7,7 +7,7 @@ use http_body::Body as _;
 use lock_runtime::{Config, LockError, LockManager, LostCause, Report};
 use std::future::poll_fn;
 use std::pin::pin;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 type Result<T> = std::result::Result<T, Box<dyn std::error::Error>>;
 
@@ -192,6 +192,10 @@ async fn every_response_says_what_a_browser_may_do() -> Result<()> {
     Ok(())
 }
 
+fn now() -> String {
+    crate::text::millis(SystemTime::now()).to_string()
+}
+
 #[tokio::test]
 async fn a_page_that_nobody_may_use_has_no_form_and_revokes_nothing() -> Result<()> {
     let locks = LockManager::connect("memory://").await?;
@@ -199,7 +203,12 @@ async fn a_page_that_nobody_may_use_has_no_form_and_revokes_nothing() -> Result<
     let token = locks.inspect("order:42").await?.holders()[0]
         .token()
         .to_owned();
-    let body = form(&[("key", "order:42"), ("holder", &token), ("reason", "stuck")]);
+    let body = form(&[
+        ("key", "order:42"),
+        ("holder", &token),
+        ("seen", &now()),
+        ("reason", "stuck"),
+    ]);
     // Without an operator, also where others may.
     for admin in [Admin::new(locks.clone()), revocable(&locks)] {
         let page = get(&admin, "/lock?key=order:42").await?.1;
@@ -222,13 +231,13 @@ async fn only_the_pages_own_form_revokes() -> Result<()> {
     let token = locks.inspect("order:42").await?.holders()[0]
         .token()
         .to_owned();
-    let body = form(&[("key", "order:42"), ("holder", &token), ("reason", "stuck")]);
     let is_form = "application/x-www-form-urlencoded";
     let (site, same) = ("sec-fetch-site", ("sec-fetch-site", "same-origin"));
     let long = Bytes::from(vec![b'a'; 9_000]);
     let reason = "r".repeat(201);
-    let seen = crate::text::millis(std::time::SystemTime::now()).to_string();
+    let seen = now();
     let known = [("key", "order:42"), ("holder", &*token), ("seen", &*seen)];
+    let body = form(&[&known[..], &[("reason", "stuck")]].concat());
     let incomplete = form(&known);
     let unseen = form(&[("key", "order:42"), ("holder", &token), ("reason", "stuck")]);
     let verbose = form(&[&known[..], &[("reason", &*reason)]].concat());
@@ -284,6 +293,38 @@ async fn only_the_pages_own_form_revokes() -> Result<()> {
     Ok(guard.release().await?)
 }
 
+/// The form of `order:42`, as it was shown to `ann`.
+#[derive(Clone)]
+struct Shown<'a> {
+    admin: &'a Admin,
+    holder: String,
+    seen: u64,
+}
+
+impl Shown<'_> {
+    async fn by(admin: &Admin) -> Result<Shown<'_>> {
+        let request = Request::get("/lock?key=order:42").extension(Operator("ann".into()));
+        let page = text(admin.handle(request.body(Bytes::new())?).await).await;
+        let field = |name: &str| value(&page, name).expect("a field");
+        Ok(Shown {
+            admin,
+            holder: field("holder"),
+            seen: field("seen").parse()?,
+        })
+    }
+
+    async fn send(&self) -> Result<Response<crate::Body>> {
+        let body = form(&[
+            ("key", "order:42"),
+            ("holder", &self.holder),
+            ("seen", &self.seen.to_string()),
+            ("reason", "stuck"),
+        ]);
+        let request = post().extension(Operator("ann".into()));
+        Ok(self.admin.handle(request.body(body)?).await)
+    }
+}
+
 #[tokio::test]
 async fn form_revokes_from_the_body_that_it_showed_and_no_other() -> Result<()> {
     let locks = LockManager::connect("memory://").await?;
@@ -293,26 +334,15 @@ async fn form_revokes_from_the_body_that_it_showed_and_no_other() -> Result<()> 
     while locks.stats().held == 0 {
         tokio::task::yield_now().await;
     }
-    let request = Request::get("/lock?key=order:42").extension(Operator("ann".into()));
-    let page = text(admin.handle(request.body(Bytes::new())?).await).await;
-    let field = |name: &str| value(&page, name).expect("a field");
-    let (holder, seen): (_, u64) = (field("holder"), field("seen").parse()?);
-    let send = async |seen: u64| -> Result<Response<crate::Body>> {
-        let seen = seen.to_string();
-        let fields = [
-            ("key", "order:42"),
-            ("holder", &*holder),
-            ("seen", &*seen),
-            ("reason", "stuck"),
-        ];
-        let body = form(&fields);
-        let request = post().extension(Operator("ann".into()));
-        Ok(admin.handle(request.body(body)?).await)
-    };
+    let shown = Shown::by(&admin).await?;
     // As if an earlier body had been shown, which has passed the lock on.
-    assert_eq!(send(seen - 60_000).await?.status(), StatusCode::CONFLICT);
+    let earlier = Shown {
+        seen: shown.seen - 60_000,
+        ..shown.clone()
+    };
+    assert_eq!(earlier.send().await?.status(), StatusCode::CONFLICT);
     assert!(!body.is_finished());
-    let response = send(seen).await?;
+    let response = shown.send().await?;
     assert_eq!(response.status(), StatusCode::OK);
     let page = text(response).await;
     assert!(page.contains("order:42 was given up"), "{page}");
@@ -327,7 +357,7 @@ async fn form_revokes_from_the_body_that_it_showed_and_no_other() -> Result<()> 
         ),
         "{ended:?}"
     );
-    assert_eq!(send(seen).await?.status(), StatusCode::CONFLICT);
+    assert_eq!(shown.send().await?.status(), StatusCode::CONFLICT);
     Ok(())
 }
 
@@ -341,22 +371,12 @@ async fn old_form_revokes_from_no_later_body_of_a_process_that_reports_nothing()
     while locks.stats().waiting == 0 {
         tokio::task::yield_now().await;
     }
-    let request = Request::get("/lock?key=order:42").extension(Operator("ann".into()));
-    let page = text(admin.handle(request.body(Bytes::new())?).await).await;
-    let field = |name: &str| value(&page, name).expect("a field");
-    tokio::time::sleep(Duration::from_millis(50)).await;
+    let mut shown = Shown::by(&admin).await?;
+    shown.seen -= 60_000;
     // The hold is passed on within the process, with its token.
     first.release().await?;
     let guard = next.await??;
-    let (holder, seen) = (field("holder"), field("seen"));
-    let fields = [
-        ("key", "order:42"),
-        ("holder", &*holder),
-        ("seen", &*seen),
-        ("reason", "stuck"),
-    ];
-    let request = post().extension(Operator("ann".into()));
-    let response = admin.handle(request.body(form(&fields))?).await;
+    let response = shown.send().await?;
     assert_eq!(response.status(), StatusCode::CONFLICT);
     assert!(guard.is_valid());
     Ok(guard.release().await?)

@@ -1,5 +1,6 @@
 //! Blocking calls fail where a runtime polls a task, and work everywhere else.
 
+use lock_test_support::manager::use_once;
 use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager};
@@ -98,14 +99,7 @@ fn every_blocking_method_is_refused_in_a_task() {
             let expected = ["acquire", "fencing_token", "shutdown", "release"];
             assert_eq!(names, expected.map(|name| format!("blocking_{name}")));
             // The guard is gone, and its lock free; the manager goes on.
-            locks
-                .lock("row")
-                .acquire()
-                .await
-                .unwrap()
-                .release()
-                .await
-                .unwrap();
+            use_once(&locks, "row").await;
             assert!(locks.lock("other").try_acquire().await.unwrap().is_some());
         });
     }

@@ -8,7 +8,7 @@ use lock_runtime::Config;
 use tokio::task::JoinSet;
 
 use lock_test_support::cluster::Cluster;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, use_once};
 use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -64,14 +64,7 @@ async fn paused_master_is_replaced_and_its_late_replies_are_ignored() {
     let locks = connected(cluster.url()).await;
     let keys = cluster.keys_at(0, 41);
     for key in &keys[..40] {
-        locks
-            .lock(key)
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        use_once(&locks, key).await;
     }
     // A timeout that outlasts the failover.
     let patient = Config::new(cluster.url()).command_timeout(LONG);

@@ -21,27 +21,7 @@ struct EtcdBehindProxy {
 }
 
 fn etcd() -> EtcdBehindProxy {
-    let mut etcd = Etcd::with_options(&["--bcrypt-cost=4"]);
-    for words in [
-        &["user", "add", "root:top-secret"][..],
-        &["role", "add", "root"],
-        &["user", "grant-role", "root", "root"],
-        &["user", "add", &format!("{USER}:{SECRET}-0")],
-        &["role", "add", "locks"],
-        &[
-            "role",
-            "grant-permission",
-            "locks",
-            "readwrite",
-            "--prefix=true",
-            "lock:",
-        ],
-        &["user", "grant-role", USER, "locks"],
-        &["auth", "enable"],
-    ] {
-        etcd.ctl(words);
-    }
-    etcd.log_in("root:top-secret");
+    let etcd = Etcd::with_user(&["--bcrypt-cost=4"], &format!("{USER}:{SECRET}-0"));
     let proxy = Proxy::to(etcd.port(0));
     EtcdBehindProxy { etcd, proxy }
 }

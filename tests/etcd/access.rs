@@ -12,28 +12,8 @@ const SECRET: &str = "correct-horse";
 
 /// Starts etcd with a user `locks` that may use the keys below `lock:`, and one that may use nothing.
 pub fn with_users() -> Etcd {
-    let mut etcd = Etcd::start();
-    for words in [
-        &["user", "add", "root:top-secret"][..],
-        &["role", "add", "root"],
-        &["user", "grant-role", "root", "root"],
-        &["user", "add", "locks:correct-horse"],
-        &["user", "add", "nobody:correct-horse"],
-        &["role", "add", "locks"],
-        &[
-            "role",
-            "grant-permission",
-            "locks",
-            "readwrite",
-            "--prefix=true",
-            "lock:",
-        ],
-        &["user", "grant-role", "locks", "locks"],
-        &["auth", "enable"],
-    ] {
-        etcd.ctl(words);
-    }
-    etcd.log_in("root:top-secret");
+    let etcd = Etcd::with_user(&[], "locks:correct-horse");
+    etcd.ctl(&["user", "add", "nobody:correct-horse"]);
     etcd
 }
 

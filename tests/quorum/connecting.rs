@@ -6,7 +6,7 @@ use std::time::Duration;
 use lock_runtime::{Config, LockError, LockManager};
 
 use super::members::{Members, through};
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, use_once};
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 
@@ -150,14 +150,7 @@ async fn shared_password_is_used_and_one_rejecting_member_is_tolerated() {
     let mut members = Members((0..3).map(|_| Server::with_password("secret")).collect());
     let config = || members.config().credentials("", "secret");
     let locks = connected(config()).await;
-    locks
-        .lock("door")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    use_once(&locks, "door").await;
     let error = LockManager::connect(members.config().credentials("", "wrong"));
     let error = error.await.unwrap_err();
     assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
@@ -167,14 +160,7 @@ async fn shared_password_is_used_and_one_rejecting_member_is_tolerated() {
     members.0[1] = Server::with_password("other");
     let config = members.config().credentials("", "secret");
     let locks = connected(config).await;
-    locks
-        .lock("door")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    use_once(&locks, "door").await;
 }
 
 /// The connection to a member breaks or falls silent; the member is used again after recovery.
@@ -194,14 +180,7 @@ async fn disconnected_member_is_used_after_recovery() {
         }
         // Long enough for the connection to be given up.
         tokio::time::sleep(millis(600)).await;
-        locks
-            .lock("door")
-            .acquire()
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        use_once(&locks, "door").await;
         proxy.heal();
         let start = Stopwatch::start();
         let before = members.0[n].calls(&["evalsha", "eval"]);

@@ -12,7 +12,7 @@ use lock_runtime::{Config, LockGuard, LockManager};
 use tokio::runtime::{Builder, Runtime};
 
 use lock_test_support::certificates::Certificates;
-use lock_test_support::manager::{connected, silent};
+use lock_test_support::manager::{connected, silent, use_once};
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, eventually, millis};
 use lock_test_support::worker::{Worker, arguments, report_event};
@@ -329,14 +329,7 @@ fn guard_in_thread_local_is_released_at_thread_exit() {
         });
         taken.join().unwrap();
         runtime.block_on(async {
-            locks
-                .lock("kept")
-                .acquire()
-                .await
-                .unwrap()
-                .release()
-                .await
-                .unwrap();
+            use_once(&locks, "kept").await;
             locks.shutdown().await;
         });
         return report_event("done");

@@ -3,7 +3,7 @@
 use lock_runtime::{Config, LockError, LockManager, WarningKind};
 
 use super::{assert_reported, name, server, strict, warnings};
-use lock_test_support::manager::{connected, until_pinged};
+use lock_test_support::manager::{connected, until_pinged, use_once};
 use lock_test_support::permissions;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
@@ -144,13 +144,6 @@ async fn unsafe_server_that_comes_late_is_used_once_it_is_corrected() {
 
     server.query::<()>("CONFIG SET appendonly yes appendfsync always");
     until_pinged(&locks).await;
-    locks
-        .lock("row")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    use_once(&locks, "row").await;
     locks.shutdown().await;
 }

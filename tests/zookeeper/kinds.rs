@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, use_once};
 use lock_test_support::time::{NOISE, eventually, millis, patient, within};
 use lock_test_support::zookeeper::ZooKeeper;
 
@@ -82,14 +82,7 @@ async fn containers_of_unused_locks_are_removed() {
         let all = zookeeper.client().all_below("/");
         !all.iter().any(|path| path.contains("/row:"))
     });
-    locks
-        .lock("row:3")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    use_once(&locks, "row:3").await;
     locks.shutdown().await;
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_runtime::LockError;
 
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, use_once};
 use lock_test_support::time::{NOISE, eventually, millis, patient, within};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 use lock_test_support::zookeeper::ZooKeeper;
@@ -118,14 +118,7 @@ async fn lost_nodes_are_created_again() {
 async fn shutdown_ends_sessions() {
     let zookeeper = ZooKeeper::start();
     let locks = connected(patient(zookeeper.url())).await;
-    locks
-        .lock("row")
-        .acquire()
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    use_once(&locks, "row").await;
     assert_eq!(zookeeper.client().children("/lock/::sessions").len(), 1);
     locks.shutdown().await;
     assert!(zookeeper.client().children("/lock/::sessions").is_empty());

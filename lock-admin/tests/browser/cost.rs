@@ -20,13 +20,7 @@ async fn nothing_is_asked_while_nobody_looks() {
     let config = Config::new(server.url()).report(Report::Off);
     let locks = LockManager::connect(config).await.unwrap();
     let service = Service::start(&Admin::new(locks.clone())).await;
-    let address = service
-        .url
-        .trim_start_matches("http://")
-        .split('/')
-        .next()
-        .unwrap()
-        .to_owned();
+    let address = service.address.to_string();
     let watch = || {
         let mut stream = TcpStream::connect(&address).unwrap();
         write!(

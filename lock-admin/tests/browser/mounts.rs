@@ -74,13 +74,7 @@ async fn axum_mounts_the_page() {
     let locks = LockManager::connect("memory://").await.unwrap();
     let guard = locks.lock("order:42").acquire().await.unwrap();
     let service = Service::start(&for_operators(&locks)).await;
-    let at = service
-        .url
-        .trim_start_matches("http://")
-        .split('/')
-        .next()
-        .unwrap()
-        .to_owned();
+    let at = service.address.to_string();
     tokio::task::spawn_blocking(move || is_mounted(&at))
         .await
         .unwrap();

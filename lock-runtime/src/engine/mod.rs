@@ -16,6 +16,7 @@ pub(crate) mod error;
 #[cfg(feature = "etcd")]
 pub(crate) mod etcd;
 pub(crate) mod event;
+pub(crate) mod forward;
 pub(crate) mod inspection;
 pub(crate) mod late;
 pub(crate) mod lease;

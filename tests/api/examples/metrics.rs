@@ -2,13 +2,12 @@
 
 use std::array;
 use std::collections::BTreeSet;
-use std::io::Write;
-use std::process::{Command, Stdio};
 use std::thread;
 
 use rusqlite::Connection;
 
 use super::site::{LIMIT, Site};
+use lock_test_support::promtool::promtool;
 use lock_test_support::server::Server;
 use lock_test_support::time::eventually;
 
@@ -39,26 +38,6 @@ renewal_margin_ratio_count 1
 fn has(text: &str, sample: &str) -> bool {
     let line = format!("distributed_lock_{sample}");
     text.lines().any(|it| it == line)
-}
-
-/// Runs `promtool`, and returns what it prints.
-#[track_caller]
-fn promtool(arguments: &[&str], input: &str) -> String {
-    let mut process = Command::new("promtool")
-        .args(arguments)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("`promtool` is installed");
-    let mut stdin = process.stdin.take().unwrap();
-    stdin.write_all(input.as_bytes()).unwrap();
-    drop(stdin);
-    let output = process.wait_with_output().unwrap();
-    let printed = [output.stdout, output.stderr].concat();
-    let printed = String::from_utf8_lossy(&printed).into_owned();
-    assert!(output.status.success(), "{printed}\n{input}");
-    printed
 }
 
 /// Returns the names and kinds in the guide's table, as Prometheus writes them.

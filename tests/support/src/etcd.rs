@@ -60,6 +60,33 @@ impl Etcd {
         Self::with(temporary, 1, None, options, false)
     }
 
+    /// Starts etcd with a user who may use the keys below `lock:`, of that name and password.
+    pub fn with_user(options: &[&str], login: &str) -> Self {
+        let mut etcd = Self::with_options(options);
+        let (name, _) = login.split_once(':').unwrap();
+        for words in [
+            &["user", "add", "root:top-secret"][..],
+            &["role", "add", "root"],
+            &["user", "grant-role", "root", "root"],
+            &["user", "add", login],
+            &["role", "add", "locks"],
+            &[
+                "role",
+                "grant-permission",
+                "locks",
+                "readwrite",
+                "--prefix=true",
+                "lock:",
+            ],
+            &["user", "grant-role", name, "locks"],
+            &["auth", "enable"],
+        ] {
+            etcd.ctl(words);
+        }
+        etcd.log_in("root:top-secret");
+        etcd
+    }
+
     /// Starts members to be measured: on a disk, and with the timeouts that etcd has by itself.
     pub fn as_installed(count: usize) -> Self {
         Self::with(on_disk, count, None, &SLOW, false)

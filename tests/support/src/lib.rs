@@ -13,6 +13,7 @@ pub mod permissions;
 pub mod pgbouncer;
 pub mod pollers;
 pub mod postgres;
+pub mod promtool;
 pub mod proxy;
 pub mod refusing;
 pub mod replica;

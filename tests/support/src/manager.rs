@@ -30,6 +30,12 @@ pub async fn warmed_up(config: impl Into<Config>) -> LockManager {
     }
 }
 
+/// Acquires and releases the lock, which is free.
+pub async fn use_once(locks: &LockManager, key: &str) {
+    let guard = locks.lock(key).acquire().await.unwrap();
+    guard.release().await.unwrap();
+}
+
 /// Returns the error of connecting, and its text with those of its sources. Asserts that it comes within the
 /// connect timeout, and that neither the error nor the configuration shows the secret.
 pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, String) {

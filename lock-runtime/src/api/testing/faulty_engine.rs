@@ -1,16 +1,12 @@
 //! The embedded engine, behind a connection that fails on demand.
 
-use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
+use crate::engine::forward::Forward;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
-use crate::engine::operations::{Operations, StoredReport, Taken};
-use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
-use crate::engine::token::Token;
+use crate::engine::request::EngineFuture;
 use crate::engine::traits::Engine;
-use crate::engine::view::View;
-use crate::process::ProcessId;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use std::sync::Arc;
@@ -94,12 +90,17 @@ impl FaultyEngine {
             io,
         }
     }
+}
 
-    /// Sends a request, which is carried out unless the connection fails.
-    fn send<'a, T>(
+impl Forward for FaultyEngine {
+    fn behind(&self) -> Option<&dyn Engine> {
+        Some(&self.memory)
+    }
+
+    fn send<'a, T: Send + 'a>(
         &'a self,
         deadline: Instant,
-        request: impl FnOnce(&'a MemoryEngine) -> EngineFuture<'a, T> + Send + 'a,
+        request: impl FnOnce(&'a dyn Engine) -> EngineFuture<'a, T> + Send + 'a,
     ) -> EngineFuture<'a, T> {
         Box::pin(async move {
             let passed = self
@@ -108,136 +109,6 @@ impl FaultyEngine {
                 .await;
             passed.unwrap_or_else(|_| Err(EngineError::no_reply()))?;
             request(&self.memory).await
-        })
-    }
-}
-
-impl Operations for FaultyEngine {
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        self.send(deadline, move |memory| memory.ping(deadline))
-    }
-
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        self.send(deadline, move |memory| memory.view(name, most, deadline))
-    }
-
-    fn names<'a>(
-        &'a self,
-        prefix: &'a str,
-        most: usize,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<Arc<str>>> {
-        self.send(deadline, move |memory| memory.names(prefix, most, deadline))
-    }
-
-    fn report<'a>(
-        &'a self,
-        process: ProcessId,
-        report: Arc<str>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, ()> {
-        self.send(deadline, move |memory| {
-            memory.report(process, report, deadline)
-        })
-    }
-
-    fn reports<'a>(
-        &'a self,
-        of: Option<&'a [ProcessId]>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<StoredReport>> {
-        self.send(deadline, move |memory| memory.reports(of, deadline))
-    }
-
-    fn ask<'a>(&'a self, text: &'a str, deadline: Instant) -> EngineFuture<'a, ()> {
-        self.send(deadline, move |memory| memory.ask(text, deadline))
-    }
-
-    fn take<'a>(
-        &'a self,
-        name: &'a str,
-        token: &'a str,
-        at_least: u64,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Taken> {
-        self.send(deadline, move |memory| {
-            memory.take(name, token, at_least, deadline)
-        })
-    }
-}
-
-impl Engine for FaultyEngine {
-    fn acquire<'a>(
-        &'a self,
-        attempt: &'a Attempt,
-        supervisor: &'a Arc<dyn ReleaseSupervisor>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<Acquired>> {
-        self.send(deadline, move |memory| {
-            Engine::acquire(memory, attempt, supervisor, deadline)
-        })
-    }
-
-    fn in_one_request(&self, name: &str, other: &str) -> bool {
-        self.memory.in_one_request(name, other)
-    }
-
-    fn enqueue<'a>(
-        &'a self,
-        claim: &'a Claim,
-        valid_until: Option<ServerTime>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, EnqueueReply> {
-        self.send(deadline, move |memory| {
-            Engine::enqueue(memory, claim, valid_until, deadline)
-        })
-    }
-
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        in_flight: bool,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool> {
-        self.send(deadline, move |memory| {
-            Engine::cancel(memory, claim, in_flight, deadline)
-        })
-    }
-
-    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        self.send(deadline, move |memory| {
-            Engine::release(memory, claim, deadline)
-        })
-    }
-
-    fn renew<'a>(
-        &'a self,
-        claims: &'a [Claim],
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
-        self.send(deadline, move |memory| {
-            Engine::renew(memory, claims, deadline)
-        })
-    }
-
-    fn fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<u64>> {
-        self.send(deadline, move |memory| {
-            Engine::fencing_token(memory, claim, deadline)
-        })
-    }
-
-    fn downgrade<'a>(
-        &'a self,
-        claim: &'a Claim,
-        to: Token,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<Duration>> {
-        self.send(deadline, move |memory| {
-            Engine::downgrade(memory, claim, to, deadline)
         })
     }
 }
