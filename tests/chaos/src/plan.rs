@@ -83,6 +83,8 @@ pub enum Target {
     Key(u32),
     /// Whoever holds the lock.
     Holder(u32),
+    /// Whoever holds it in another process than the one that revokes it, as soon as somebody does.
+    HolderElsewhere(u32),
 }
 
 impl Plan {
@@ -155,14 +157,17 @@ impl Maker<'_> {
         let fits = match step.on {
             // An instantaneous command conflicts with no other fault.
             _ if kind.target() == FaultTarget::Command && step.lasts.is_zero() => true,
-            Target::Holder(_) => true,
+            Target::Holder(_) | Target::HolderElsewhere(_) => true,
             Target::Process(_) | Target::Link(..) => self.busy.iter().all(|(on, _)| *on != step.on),
             Target::Server(_) | Target::Serving(_) | Target::Door(_) | Target::Key(_) => {
                 let servers = self.busy.iter().map(|(on, _)| on);
                 let servers = servers.filter(|on| {
                     !matches!(
                         on,
-                        Target::Process(_) | Target::Link(..) | Target::Holder(_)
+                        Target::Process(_)
+                            | Target::Link(..)
+                            | Target::Holder(_)
+                            | Target::HolderElsewhere(_)
                     )
                 });
                 let (mut away, mut same) = (0, false);

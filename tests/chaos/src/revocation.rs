@@ -11,6 +11,8 @@ use crate::journal::{Answer, Event, EventKind};
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Demand {
     pub key: u32,
+    /// From a holder in another process, which is awaited.
+    pub elsewhere: bool,
     pub force: bool,
     pub grace_ms: u64,
     pub seed: u64,

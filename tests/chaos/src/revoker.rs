@@ -11,15 +11,15 @@ use crate::revocation::Demand;
 use lock_test_support::rng::Rng;
 use lock_test_support::time::millis;
 
-/// How often a holder is looked for.
-const TRIES: usize = 20;
+/// How often a holder is looked for, and one of another process.
+const TRIES: (usize, usize) = (20, 400);
 
 /// Revokes the lock from one of its holders or all of them, named in any way; does nothing if nobody holds it, or if
 /// the servers cannot be asked.
 pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand) {
     let mut rng = Rng::with(demand.seed);
     let key = format!("door:{}", demand.key);
-    let Some(holders) = holders(locks, &key).await else {
+    let Some(holders) = holders(locks, &key, demand.elsewhere).await else {
         return;
     };
     let grace = millis(demand.grace_ms);
@@ -29,7 +29,7 @@ pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand
     let owners = holders.iter();
     let owners = owners.filter(|holder| holder.votes().is_none_or(is_owner));
     let owners: Vec<&ClaimInfo> = owners.collect();
-    let way = rng.below(3);
+    let way = if demand.elsewhere { 1 } else { rng.below(3) };
     let one = owners.get(rng.below(owners.len().max(1) as u64) as usize);
     let one = one.copied().filter(|_| way > 0);
     let revoke = match one {
@@ -68,12 +68,14 @@ pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand
     journal.write(0, revoked);
 }
 
-/// Returns the holders of the lock, once there are any.
-async fn holders(locks: &LockManager, key: &str) -> Option<Vec<ClaimInfo>> {
-    for _ in 0..TRIES {
+/// Returns the holders of the lock, or those in other processes, once there are any.
+async fn holders(locks: &LockManager, key: &str, elsewhere: bool) -> Option<Vec<ClaimInfo>> {
+    let is_meant = |it: &&ClaimInfo| !elsewhere || it.process() != Some(locks.process_id());
+    for _ in 0..if elsewhere { TRIES.1 } else { TRIES.0 } {
         let found = locks.inspect(key).await.ok()?;
-        if !found.holders().is_empty() {
-            return Some(found.holders().to_vec());
+        let meant: Vec<_> = found.holders().iter().filter(is_meant).cloned().collect();
+        if !meant.is_empty() {
+            return Some(meant);
         }
         tokio::time::sleep(millis(5)).await;
     }

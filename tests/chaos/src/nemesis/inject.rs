@@ -210,12 +210,15 @@ impl Nemesis<'_> {
 
     /// Has a process revoke the lock, and record what became of it.
     fn revoke(&mut self, step: &Step) {
-        let Target::Holder(key) = step.on else {
-            unreachable!("{step:?}")
+        let (key, elsewhere) = match step.on {
+            Target::Holder(key) => (key, false),
+            Target::HolderElsewhere(key) => (key, true),
+            _ => unreachable!("{step:?}"),
         };
         let at = step.at.as_millis() as u64;
         let demand = Demand {
             key,
+            elsewhere,
             force: step.kind == Kind::Force,
             grace_ms: step.lasts.as_millis() as u64,
             seed: at,

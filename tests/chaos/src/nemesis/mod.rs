@@ -127,7 +127,10 @@ impl<'a> Nemesis<'a> {
             Target::Serving(key) | Target::Door(key) | Target::Key(key) => {
                 self.deployment.serving(key)?
             }
-            Target::Process(_) | Target::Link(..) | Target::Holder(_) => {
+            Target::Process(_)
+            | Target::Link(..)
+            | Target::Holder(_)
+            | Target::HolderElsewhere(_) => {
                 unreachable!("{on:?} is not a server")
             }
         };

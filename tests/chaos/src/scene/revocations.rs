@@ -41,7 +41,7 @@ pub fn requests_of_the_taken() -> Setting {
         step(1500, 4500, Kind::RequestsHeld, Target::Link(0, 0)),
         step(2800, 8000, Kind::WorkerStopped, Target::Process(0)),
         // By the other process, as the number is odd.
-        step(3801, 0, Kind::Force, Target::Holder(0)),
+        step(3801, 0, Kind::Force, Target::HolderElsewhere(0)),
     ];
     Setting {
         ttl: millis(8000),
