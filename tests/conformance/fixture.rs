@@ -178,7 +178,8 @@ impl Fixture {
     async fn impatient(&self, urls: Vec<String>) -> LockManager {
         let locks = connected(self.impatient_config(urls)).await;
         let warm = async || {
-            let lock = locks.lock(self.key("warm")).wait(LONG);
+            // A server that is killed soon may forget the release.
+            let lock = locks.lock(self.key("warm")).ttl(millis(3000)).wait(LONG);
             lock.acquire().await?.release().await
         };
         // A busy machine may take longer once.

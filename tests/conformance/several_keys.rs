@@ -247,10 +247,15 @@ pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
 
 pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) {
     let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
-    let ttl = millis(5000);
+    let ttl = millis(15_000);
     let all = fixture.locks().lock_all(&names).ttl(ttl).wait(LONG);
     let guard = within(LONG, all.acquire()).await.unwrap();
-    tokio::time::sleep(ttl).await;
+    for is_renewed in [false, true] {
+        while (guard.remaining() > ttl * 3 / 4) != is_renewed {
+            assert!(guard.is_valid());
+            tokio::time::sleep(millis(10)).await;
+        }
+    }
     within(LONG, guard.release()).await.unwrap();
     fixture.until_free(&names[0], NOISE).await;
     fixture.until_free(&names[999], NOISE).await;
