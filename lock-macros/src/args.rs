@@ -1,7 +1,8 @@
 //! The options of the attribute.
 
+mod conflicts;
+
 use std::ops::RangeInclusive;
-use std::time::Duration;
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::quote_spanned;
@@ -37,6 +38,8 @@ const OPTIONS: [&str; 19] = [
     "crate",
 ];
 
+const BOOLEANS: [(&str, bool); 2] = [("false", false), ("true", true)];
+
 /// The numbers of permits, as `lock_runtime` checks them.
 const PERMITS: RangeInclusive<u64> = 1..=2046;
 
@@ -61,12 +64,18 @@ pub(crate) struct Options {
     reentrant: Option<bool>,
     renew: Option<bool>,
     replicas: Option<Expr>,
-    background_release: Option<bool>,
-    continue_on_lost: Option<bool>,
+    release: Option<Release>,
+    on_lost: Option<&'static str>,
     pub(crate) on_busy: Option<Expr>,
     pub(crate) or_else: Option<Expr>,
     pub(crate) guard: Option<Ident>,
     manager: Option<Expr>,
+}
+
+/// A variant of `ReleaseMode`, and the place of the user's word for it.
+struct Release {
+    variant: &'static str,
+    span: Span,
 }
 
 impl Parse for Args {
@@ -201,23 +210,30 @@ impl Options {
             "wait" => self.wait = Some(DurationArg::parse(input, &name)?),
             "max_hold" => self.max_hold = Some(DurationArg::parse(input, &name)?),
             "min_hold" => self.min_hold = Some(DurationArg::parse(input, &name)?),
-            "mode" => self.read = Some(parse_choice(input, &name, ["\"write\"", "\"read\""])?),
+            "mode" => {
+                let words = [("\"write\"", false), ("\"read\"", true)];
+                self.read = Some(parse_choice(input, &name, &words)?);
+            }
             "permits" => self.permits = Some(parse_count(input, &name, PERMITS)?),
             "max_waiters" => self.max_waiters = Some(parse_count(input, &name, 0..=u64::MAX)?),
-            "reentrant" => {
-                self.reentrant = Some(parse_choice(input, &name, ["false", "true"])?);
-            }
-            "renew" => self.renew = Some(parse_choice(input, &name, ["false", "true"])?),
+            "reentrant" => self.reentrant = Some(parse_choice(input, &name, &BOOLEANS)?),
+            "renew" => self.renew = Some(parse_choice(input, &name, &BOOLEANS)?),
             "replicas" => {
                 self.replicas = Some(parse_count(input, &name, 0..=u32::MAX.into())?);
             }
             "release" => {
-                let words = ["\"confirmed\"", "\"background\""];
-                self.background_release = Some(parse_choice(input, &name, words)?);
+                let words = [
+                    ("\"confirmed\"", "Confirmed"),
+                    ("\"background\"", "Background"),
+                    ("\"lazy\"", "Lazy"),
+                ];
+                let span = input.span();
+                let variant = parse_choice(input, &name, &words)?;
+                self.release = Some(Release { variant, span });
             }
             "on_lost" => {
-                self.continue_on_lost =
-                    Some(parse_choice(input, &name, ["\"cancel\"", "\"continue\""])?)
+                let words = [("\"cancel\"", "Cancel"), ("\"continue\"", "Continue")];
+                self.on_lost = Some(parse_choice(input, &name, &words)?);
             }
             "on_busy" => self.on_busy = Some(input.parse()?),
             "or_else" => self.or_else = Some(input.parse()?),
@@ -226,40 +242,6 @@ impl Options {
             _ => self.krate = Some(input.call(Path::parse_mod_style)?),
         }
         seen.push(name);
-        Ok(())
-    }
-
-    /// Rejects options that exclude each other.
-    fn check(&self) -> syn::Result<()> {
-        if let (Some(true), Some(permits)) = (self.read, &self.permits) {
-            return Err(error(
-                permits.span(),
-                "a reader has no `permits`",
-                "any number of readers share the lock; leave out `permits`, or `mode = \"read\"`",
-            ));
-        }
-        if let (Some(min_hold), Some(max_hold)) = (&self.min_hold, &self.max_hold)
-            && let (DurationArg::Literal(least, span), DurationArg::Literal(most, _)) =
-                (min_hold, max_hold)
-            && least > most
-        {
-            return Err(error(
-                *span,
-                "`min_hold` is longer than `max_hold`",
-                "the lock cannot be held for longer than `max_hold`; lower one or raise the other",
-            ));
-        }
-        if let (Some(false), Some(min_hold), Some(ttl)) = (self.renew, &self.min_hold, &self.ttl)
-            && let (DurationArg::Literal(least, span), DurationArg::Literal(ttl, _)) =
-                (min_hold, ttl)
-            && *least > ttl.saturating_sub(*ttl / 100 + Duration::from_millis(2))
-        {
-            return Err(error(
-                *span,
-                "`min_hold` is longer than the lease, `ttl` less 1 % and 2 ms, which is not renewed",
-                "lower `min_hold`, raise `ttl`, or leave out `renew = false`",
-            ));
-        }
         Ok(())
     }
 
@@ -301,27 +283,13 @@ impl Options {
         if let Some(replicas) = &self.replicas {
             calls.extend(quote_spanned!(mixed=> .replicas(#replicas)));
         }
-        if let Some(background_release) = self.background_release {
-            let choice = Ident::new(
-                if background_release {
-                    "Background"
-                } else {
-                    "Confirmed"
-                },
-                mixed,
-            );
-            calls.extend(quote_spanned!(mixed=> .release_mode(#krate::ReleaseMode::#choice)));
+        if let Some(Release { variant, .. }) = self.release {
+            let variant = Ident::new(variant, mixed);
+            calls.extend(quote_spanned!(mixed=> .release_mode(#krate::ReleaseMode::#variant)));
         }
-        if let Some(continue_on_lost) = self.continue_on_lost {
-            let choice = Ident::new(
-                if continue_on_lost {
-                    "Continue"
-                } else {
-                    "Cancel"
-                },
-                mixed,
-            );
-            calls.extend(quote_spanned!(mixed=> .on_lost(#krate::OnLost::#choice)));
+        if let Some(variant) = self.on_lost {
+            let variant = Ident::new(variant, mixed);
+            calls.extend(quote_spanned!(mixed=> .on_lost(#krate::OnLost::#variant)));
         }
         calls
     }

@@ -80,6 +80,17 @@ fn kinds() {
 }
 
 #[test]
+fn release() {
+    check(
+        r#"key = "partition:<id>", release = "lazy", on_lost = "cancel""#,
+        "async fn consume(id: u32) -> Result<(), Error> {
+            Ok(())
+        }",
+        expect_file!["snapshots/release.rs"],
+    );
+}
+
+#[test]
 fn impl_trait() {
     check(
         "key = order_key(&ids)",

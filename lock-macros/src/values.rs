@@ -102,24 +102,28 @@ fn is_negative(value: &Expr) -> bool {
     matches!(value, Expr::Unary(ExprUnary { op: UnOp::Neg(_), expr, .. }) if literal(expr).is_some())
 }
 
-/// Parses one of two words. Returns `true` if it is the second.
-pub(crate) fn parse_choice(
+/// Parses one of several words, each of which stands for a value.
+pub(crate) fn parse_choice<T: Copy>(
     input: ParseStream,
     name: &Ident,
-    words: [&str; 2],
-) -> syn::Result<bool> {
+    words: &[(&str, T)],
+) -> syn::Result<T> {
     let value: Expr = input.parse()?;
     let word = inner(&value).to_token_stream().to_string();
-    words
+    if let Some((_, choice)) = words.iter().find(|(known, _)| *known == word) {
+        return Ok(*choice);
+    }
+    let ways: Vec<_> = words
         .iter()
-        .position(|known| *known == word)
-        .map(|at| at == 1)
-        .ok_or_else(|| {
-            let [first, second] = words;
-            error(
-                value.span(),
-                format!("`{name}` cannot be `{word}`"),
-                &format!("write `{name} = {first}` or `{name} = {second}`"),
-            )
-        })
+        .map(|(word, _)| format!("`{name} = {word}`"))
+        .collect();
+    let ways = match &ways[..] {
+        [others @ .., last] if !others.is_empty() => format!("{} or {last}", others.join(", ")),
+        ways => ways.concat(),
+    };
+    Err(error(
+        value.span(),
+        format!("`{name}` cannot be `{word}`"),
+        &format!("write {ways}"),
+    ))
 }

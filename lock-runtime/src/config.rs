@@ -74,6 +74,8 @@ pub struct Config {
     pub(crate) connect_timeout: Duration,
     pub(crate) command_timeout: Duration,
     pub(crate) release: ReleaseMode,
+    /// The greatest number of locks that are kept between calls.
+    pub(crate) max_kept: usize,
     pub(crate) replicas: u32,
     pub(crate) handoff: HandoffLimits,
     pub(crate) strict: bool,
@@ -169,6 +171,7 @@ impl Config {
             connect_timeout: Duration::from_secs(2),
             command_timeout: Duration::from_millis(500),
             release: ReleaseMode::Confirmed,
+            max_kept: 10_000,
             replicas: 0,
             handoff: HandoffLimits {
                 max_count: 64,
@@ -230,8 +233,28 @@ impl Config {
 
     /// Sets the default [`release_mode`](crate::Lock::release_mode) of locks. The default is
     /// [`ReleaseMode::Confirmed`].
+    ///
+    /// Connecting fails with [`LockError::InvalidConfig`] if it is [`ReleaseMode::Lazy`]: whether that gains anything
+    /// depends on where the calls for a key come from, so it is set on the locks for which it does.
     pub fn release_mode(mut self, mode: ReleaseMode) -> Self {
         self.release = mode;
+        self
+    }
+
+    /// Sets the greatest number of locks that this process keeps between calls with [`ReleaseMode::Lazy`]. Beyond it, locks
+    /// are released as usual; with 0, all are. The default is 10,000. Each takes about 800 bytes.
+    ///
+    /// ```
+    /// # use lock_runtime::{Config, LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// // One key for each of up to 50,000 tenants of this process.
+    /// let locks = LockManager::connect(Config::new("memory://").max_kept(50_000)).await?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn max_kept(mut self, max_kept: usize) -> Self {
+        self.max_kept = max_kept;
         self
     }
 
@@ -542,6 +565,12 @@ impl Config {
                 "a timeout is zero; set `connect_timeout` and `command_timeout` above zero",
             ));
         }
+        if self.release == ReleaseMode::Lazy {
+            return Err(invalid(
+                "the default release mode is `Lazy`; set it with `Lock::release_mode`, \
+                 or `release = \"lazy\"`, on locks whose calls mostly come to the same process",
+            ));
+        }
         Ok(())
     }
 }
@@ -572,6 +601,7 @@ impl fmt::Debug for Config {
             .field("wait", &self.wait)
             .field("connect_timeout", &self.connect_timeout)
             .field("command_timeout", &self.command_timeout)
+            .field("max_kept", &self.max_kept)
             .finish_non_exhaustive()
     }
 }

@@ -81,6 +81,46 @@ pub enum ReleaseMode {
     /// The call returns once the release has been sent. The library awaits the reply in the background;
     /// [`shutdown`](crate::shutdown) waits for it.
     Background,
+    /// The lock stays with this process until another one waits for it, or its lease is due for renewal: a third of the ttl
+    /// after it was acquired. Until then the next call of this process for the key begins without a request to the server.
+    /// If the lock can't stay, the release is [`Confirmed`](Self::Confirmed).
+    ///
+    /// This counts for guards held by hand, too: dropping one keeps the lock, and [`release`](crate::LockGuard::release)
+    /// returns at once.
+    ///
+    /// **Who gains.** Work that is routed by its key, such as the consumer of a partition, or the worker of a tenant: where
+    /// two of three calls come to the process that had the call before. Others lose by it, since a call for a lock that
+    /// another process keeps takes about twice as long: the waiter recalls the lock, and then acquires it. A lock that was
+    /// recalled is not kept again for a third of the ttl, so processes that alternate pay that once in this time.
+    ///
+    /// **What it costs.** If the process crashes or is stopped *between* calls, others wait for the rest of the ttl, as they
+    /// do otherwise only if that happens within a body. [`try_acquire`](crate::Lock::try_acquire) elsewhere, calls that
+    /// wait for no time, and clients that don't know the queue recall nothing. They find a lock held that no body uses, for
+    /// a third of the ttl at most. A lock that is kept is not renewed, so none stays longer;
+    /// [`shutdown`](crate::LockManager::shutdown), and each ordinary end of the process, release them all.
+    ///
+    /// It works on Redis (one server, Sentinels, Cluster), PostgreSQL and `memory://`. On a
+    /// [quorum](crate::Config::quorum), etcd and ZooKeeper, it is a confirmed release.
+    /// [`Config::max_kept`](crate::Config::max_kept) limits the number of locks that stay.
+    ///
+    /// A call with [`read`](crate::Lock::read), with [`permits`](crate::Lock::permits) above 1, for several keys, with
+    /// [`min_hold`](crate::Lock::min_hold) or without [renewal](crate::Lock::renew) is refused as
+    /// [`InvalidOption`](crate::LockError::InvalidOption).
+    ///
+    /// ```
+    /// use lock_runtime::{LockError, LockManager, ReleaseMode};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// for message in ["first", "second"] {
+    ///     let partition = locks.lock("partition:7").release_mode(ReleaseMode::Lazy);
+    ///     partition.run(async |_| println!("{message}")).await?;
+    /// }
+    /// # Ok(())
+    /// # }
+    /// ```
+    Lazy,
 }
 
 /// The greatest number of keys of one call. Each is renewed on its own, several times within its lease.
@@ -184,4 +224,29 @@ pub(crate) fn validate_min_hold(
         });
     }
     Ok(())
+}
+
+/// Checks that what is released lazily can be kept for the next call.
+pub(crate) fn validate_release(options: &LockOptions) -> Result<(), LockError> {
+    if options.release != ReleaseMode::Lazy {
+        return Ok(());
+    }
+    let reason = if options.limit == Limit::UNLIMITED {
+        "a reader's lock is not kept for the next call (`lazy`); choose another mode, or leave out `read`"
+    } else if !options.limit.is_exclusive() {
+        "a permit is not kept for the next call (`lazy`); choose another mode, or leave out `permits`"
+    } else if options.is_of_several {
+        "the locks of several keys are not kept for the next call (`lazy`); choose another mode, or name one key"
+    } else if options.min_hold.is_some() {
+        "`min_hold` keeps the lock from the next call, and `lazy` keeps it for that call; leave out one of them"
+    } else if !options.renew {
+        "a lock that is not renewed is not kept for the next call (`lazy`), which would have the rest of its `ttl`; \
+         leave out one of them"
+    } else {
+        return Ok(());
+    };
+    Err(LockError::InvalidOption {
+        option: "release",
+        reason,
+    })
 }

@@ -148,3 +148,17 @@ pub async fn attribute_releases_in_background(fixture: Fixture) {
         fixture.until_free(&row, millis(1500)).await;
     }
 }
+
+/// Whether the process keeps the lock for its next call or not.
+pub async fn attribute_gives_lazily_released_lock_to_waiters_elsewhere(fixture: Fixture) {
+    #[distributed_lock(key = "<key>", manager = locks, wait = "20s", release = "lazy")]
+    async fn call(locks: &LockManager, key: &str) -> Result<(), LockError> {
+        Ok(())
+    }
+    let row = fixture.key("row");
+    for locks in fixture.both() {
+        for _ in 0..2 {
+            within(NOISE * 2, call(&locks, &row)).await.unwrap();
+        }
+    }
+}

@@ -1,13 +1,13 @@
-//! `min_hold` and `max_waiters`.
+//! `min_hold`, `max_waiters` and `release`.
 
 use std::time::Duration;
 
-use lock_runtime::{Lock, LockError, ReleaseMode};
+use lock_runtime::{Lock, LockError, LockManager, ReleaseMode};
 
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::fixture::Fixture;
+use super::fixture::{Fixture, config_of};
 use lock_test_support::time::{NOISE, millis, within};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -127,6 +127,51 @@ pub async fn max_waiters_makes_further_callers_busy(fixture: Fixture) {
         guard.unwrap().unwrap().release().await.unwrap();
     }
     fixture.until_free(&door, NOISE).await;
+}
+
+/// Only an exclusive lock of one key, which is renewed, can be kept for the next call, and only where the call asks for it.
+pub async fn lazy_is_refused_where_it_makes_no_sense(fixture: Fixture) {
+    let [one, other] = ["one", "other"].map(|name| fixture.key(name));
+    let lock = || fixture.locks().lock(&*one).wait(Duration::ZERO);
+    let both = fixture.locks().lock_all([&*one, &*other]);
+    for (lock, named) in [
+        (lock().read(), "`read`"),
+        (lock().permits(2), "`permits`"),
+        (both, "several keys"),
+        (lock().min_hold(millis(20)), "`min_hold`"),
+        (lock().renew(false), "renewed"),
+    ] {
+        let lock = lock.release_mode(ReleaseMode::Lazy);
+        let refused = lock.acquire().await.unwrap_err();
+        assert!(
+            matches!(
+                refused,
+                LockError::InvalidOption {
+                    option: "release",
+                    reason,
+                    ..
+                } if reason.contains(named)
+            ),
+            "{refused}"
+        );
+    }
+    assert!(!fixture.is_held(&one).await && !fixture.is_held(&other).await);
+    for lock in [
+        lock().permits(1),
+        fixture.locks().lock_all([&*one]),
+        lock().reentrant(true).max_hold(LONG).max_waiters(1),
+    ] {
+        let lock = lock.wait(LONG).release_mode(ReleaseMode::Lazy);
+        let ran = within(NOISE * 2, lock.run(async |guard| guard.is_valid())).await;
+        assert!(ran.unwrap());
+    }
+
+    let config = config_of(fixture.urls()).release_mode(ReleaseMode::Lazy);
+    let refused = LockManager::connect(config).await.map(|_| ()).unwrap_err();
+    let LockError::InvalidConfig { reason, .. } = &refused else {
+        panic!("{refused}");
+    };
+    assert!(reason.contains("`Lazy`"), "{reason}");
 }
 
 /// A lock that its caller never received.

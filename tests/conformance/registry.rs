@@ -42,7 +42,8 @@ const CASES: &[(&str, Case)] = cases! {
         attribute_error_names_key_and_cause
         attribute_cancels_body_after_max_hold
         attribute_works_on_methods
-        attribute_releases_in_background;
+        attribute_releases_in_background
+        attribute_gives_lazily_released_lock_to_waiters_elsewhere;
     bad_input:
         bad_urls_are_rejected
         configurations_that_do_not_fit_the_servers_are_rejected
@@ -205,6 +206,7 @@ const CASES: &[(&str, Case)] = cases! {
         min_hold_keeps_lock_on_every_exit_path
         shared_lock_is_free_after_min_hold
         min_hold_is_validated
+        lazy_is_refused_where_it_makes_no_sense
         max_waiters_makes_further_callers_busy
         canceled_call_keeps_no_lock_for_min_hold;
     readers:

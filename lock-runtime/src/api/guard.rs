@@ -27,7 +27,8 @@ use std::time::Duration;
 /// A held lock, which is renewed as long as the guard lives.
 ///
 /// Dropping the guard, on any path, releases the lock in the background; this works outside a runtime, too.
-/// [`release`](Self::release) waits for the release and returns its result.
+/// [`release`](Self::release) waits for the release and returns its result. With [`ReleaseMode::Lazy`], the lock stays with
+/// the process instead, for its next call.
 ///
 /// A guard cannot stop a process that was paused after it last checked the clock. Where two holders would
 /// do harm, the protected resource itself must reject late writes: see
@@ -353,7 +354,8 @@ impl LockGuard {
     }
 
     /// Releases the lock and waits until the server has confirmed it. A waiter of this process may receive
-    /// the lock instead, without a request to the server.
+    /// the lock instead, without a request to the server. With [`ReleaseMode::Lazy`], the next call of this process may
+    /// receive it, and nothing is sent until then.
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
     ///

@@ -37,6 +37,30 @@ async fn parentheses(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }
 
+/// Options with which a lock may be kept for the next call: one permit and one key are those of an exclusive lock.
+#[distributed_lock(
+    key = ["cart:<id>"],
+    mode = "write",
+    permits = 1,
+    ttl = "1m",
+    wait = "0s",
+    max_hold = "30s",
+    max_waiters = 8,
+    reentrant = true,
+    renew = true,
+    replicas = 1,
+    release = ("lazy")
+)]
+async fn lazy(id: u64) -> Result<u64, LockError> {
+    Ok(id)
+}
+
+/// The number of permits may be 1.
+#[distributed_lock(key = "cart", permits = permits, release = "lazy")]
+async fn lazy_permits(permits: u32) -> Result<(), LockError> {
+    Ok(())
+}
+
 /// A key may begin with an argument, which may begin with `:` then, and have a `:` anywhere else.
 #[distributed_lock(key = "<id>:")]
 async fn argument(id: &str) -> Result<usize, LockError> {
@@ -77,6 +101,7 @@ async fn manager(locks: &LockManager, id: u64) -> Result<u64, LockError> {
 
 fn main() {
     let _ = (least(), most(), parentheses(1), argument("1"), sum(String::new()), cast(1), choice(1));
+    let _ = (lazy(1), lazy_permits(1));
     let _ = async {
         let locks = LockManager::connect("memory://").await?;
         manager(&locks, 1).await

@@ -11,6 +11,7 @@ use crate::lock::inner::ManagerInner;
 use crate::lock::record::{self, call::CallRecord};
 use crate::options::{
     LockOptions, no_keys, validate_duration, validate_keys, validate_limit, validate_min_hold,
+    validate_release,
 };
 use crate::util::time::{deadline_after, now};
 use std::future::Future;
@@ -193,6 +194,7 @@ impl Lock {
             release: self.release.unwrap_or(defaults.release),
             replicas: self.replicas.unwrap_or(defaults.replicas),
         };
+        validate_release(&options)?;
         for key in keys {
             context.engine.validate(key, &options)?;
         }

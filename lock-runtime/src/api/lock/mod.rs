@@ -186,7 +186,8 @@ impl Lock {
     }
 
     /// Sets how [`run`](Self::run) releases the lock: with or without waiting for the server's confirmation. The
-    /// manager's default is [`ReleaseMode::Confirmed`].
+    /// manager's default is [`ReleaseMode::Confirmed`]. With [`ReleaseMode::Lazy`], the lock stays with this process for its
+    /// next call, also when a guard ends that is held by hand.
     pub fn release_mode(mut self, mode: ReleaseMode) -> Self {
         self.release = Some(mode);
         self
