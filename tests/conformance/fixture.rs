@@ -217,6 +217,11 @@ impl Fixture {
         self.topology().hears_asks
     }
 
+    /// Returns `true` if a process keeps locks between its calls.
+    pub fn keeps(&self) -> bool {
+        self.topology().keeps
+    }
+
     pub fn has_queue(&self) -> bool {
         self.topology().has_queue
     }

@@ -20,6 +20,7 @@ mod force;
 mod inputs;
 mod inspect;
 mod keys;
+mod lazy;
 mod lease;
 mod lease_loss;
 pub mod log;

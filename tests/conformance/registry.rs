@@ -16,9 +16,9 @@ use super::fixture::{Fixture, Shared};
 use super::topology::Topology;
 use super::{
     attribute, bad_input, blocking, busy, cancellation, connecting, crash, ends_of_leases, events,
-    exit_paths, fencing, force, inspect, keys, lease, lease_loss, loss, lost_replies, min_hold,
-    nesting, options, outage, ping, process_end, queue, readers, reports, revoke, semaphore,
-    set_aside, several_keys, shutdown, starting, waiting,
+    exit_paths, fencing, force, inspect, keys, lazy, lease, lease_loss, loss, lost_replies,
+    min_hold, nesting, options, outage, ping, process_end, queue, readers, reports, revoke,
+    semaphore, set_aside, several_keys, shutdown, starting, waiting,
 };
 use lock_test_support::time::{Stopwatch, within};
 
@@ -127,6 +127,17 @@ const CASES: &[(&str, Case)] = cases! {
         unusual_keys_work
         invalid_keys_are_rejected
         many_keys_are_held_and_released_at_once;
+    lazy:
+        next_call_of_the_process_needs_no_request
+        waiter_elsewhere_recalls_a_kept_lock
+        recall_during_a_body_ends_with_it
+        kept_lock_is_released_when_its_renewal_is_due
+        call_that_a_kept_lock_does_not_suit_ends_it
+        callers_of_the_process_wait_beside_no_kept_lock
+        kept_locks_are_released_with_their_manager
+        last_guard_of_a_manager_keeps_nothing
+        lost_kept_lock_is_dropped_in_silence
+        locks_beyond_the_bound_are_released;
     lease:
         lock_is_renewed_while_held
         many_locks_are_renewed

@@ -37,6 +37,8 @@ pub struct Topology {
     pub tells_waiters: bool,
     /// `true` if a process hears what others ask.
     pub hears_asks: bool,
+    /// `true` if a process keeps locks between its calls, and hears when others want them.
+    pub keeps: bool,
     /// `true` if the topology can count holders: for permits, and for downgrades.
     pub has_permits: bool,
     /// For how long a process that has died may keep its locks, beyond their ttl.
@@ -63,6 +65,7 @@ impl Topology {
             has_queue: true,
             tells_waiters: true,
             hears_asks: true,
+            keeps: true,
             has_permits: true,
             outlasts: Duration::ZERO,
             reached: usize::MAX,
@@ -132,6 +135,7 @@ impl Topology {
             faults: FORGETFUL,
             has_queue: false,
             tells_waiters: false,
+            keeps: false,
             has_permits: false,
             ..Self::of(members(count), inputs::quorum())
         }
@@ -141,6 +145,7 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(Pooled::from(Postgres::start()))),
             faults: LASTING,
+            keeps: false,
             weight: OF_POSTGRES,
             ..Self::of(Pooled::from(Postgres::start()), inputs::postgres())
         }
@@ -151,6 +156,7 @@ impl Topology {
         Self {
             tells_waiters: false,
             hears_asks: false,
+            keeps: false,
             weight: OF_POSTGRES,
             ..Self::of(pooled, inputs::pooler())
         }
@@ -165,6 +171,7 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(Etcd::start())),
             faults: LASTING,
+            keeps: false,
             outlasts: millis(2000),
             reached: 1,
             ..Self::of(etcd, inputs::etcd())
@@ -175,6 +182,7 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(warm(1))),
             faults: LASTING,
+            keeps: false,
             outlasts: millis(2000),
             reached: 1,
             ..Self::of(warm(servers), inputs::zookeeper())

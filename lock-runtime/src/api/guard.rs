@@ -65,7 +65,7 @@ impl LockGuard {
             guard.tell_loss_by(&record);
             // Only now: a lock that its caller never received is released at once.
             if let Some(min_hold) = acquire.options.min_hold {
-                guard.hold().keep_for(min_hold);
+                guard.hold().retain_for(min_hold);
             }
         }
         // The first report tells of this guard.

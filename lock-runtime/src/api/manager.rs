@@ -68,18 +68,17 @@ impl LockManager {
             server: "the I/O thread".into(),
             source: Arc::new(error),
         })?;
-        let slot = InnerSlot::default();
-        let start =
-            |engine, server| ManagerInner::start(io, Clock::System, engine, server, &config);
-        let inner = match open(&config, io, Clock::System, &slot).await {
-            Ok((engine, server)) => {
-                let inner = start(engine, server);
+        let (slot, process) = (InnerSlot::default(), ProcessId::random());
+        let start = |opened| ManagerInner::start(io, Clock::System, process, opened, &config);
+        let inner = match open(&config, io, Clock::System, process, &slot).await {
+            Ok(opened) => {
+                let inner = start(opened);
                 slot.fill(&inner);
                 inner
             }
             Err(error) => {
                 let late = Late::after(error, &config, io)?;
-                let inner = start(late.engine.clone(), late.server.clone());
+                let inner = start((late.engine.clone(), late.server.clone()));
                 late.open_later(&inner, config);
                 inner
             }

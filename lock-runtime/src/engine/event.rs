@@ -20,6 +20,8 @@ pub(crate) enum EngineEvent {
     MayBeFree(Token),
     /// A claim that was alone in its queue no longer is.
     MoreWaiters(Token),
+    /// Another process waits for a lock that a [recallable](Token::recallable) token of this one holds.
+    Recalled { name: Arc<str>, token: Token },
     /// Somebody asks this process for something, as others are asked, too. Anything may be in it.
     Asked(Arc<str>),
     /// Events may have been missed.

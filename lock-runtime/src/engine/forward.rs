@@ -177,6 +177,10 @@ impl<F: Forward> Engine for F {
         self.behind().is_some_and(|engine| engine.is_alone())
     }
 
+    fn hears_recalls(&self) -> bool {
+        self.behind().is_some_and(|engine| engine.hears_recalls())
+    }
+
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         self.send(deadline, move |engine| engine.release(claim, deadline))
     }

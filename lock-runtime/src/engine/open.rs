@@ -14,6 +14,7 @@ use crate::engine::timeouts::Timeouts;
 #[cfg(feature = "zookeeper")]
 use crate::engine::zookeeper;
 use crate::error::LockError;
+use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use std::sync::Arc;
@@ -101,6 +102,7 @@ impl Config {
         &self,
         io: IoThread,
         clock: Clock,
+        process: ProcessId,
         handler: EventHandler,
     ) -> Result<Opened, LockError> {
         let timeouts = Timeouts::of(self);
@@ -109,6 +111,7 @@ impl Config {
             timeouts: timeouts.clone(),
             io,
             clock,
+            process,
             handler,
         };
         let opened = match &self.servers {

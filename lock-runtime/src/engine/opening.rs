@@ -6,6 +6,7 @@ use crate::engine::event::EventHandler;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
+use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use std::future::Future;
@@ -13,6 +14,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 /// The surroundings of an engine.
+#[derive(Clone)]
 pub(crate) struct Opening<'a> {
     pub(crate) config: &'a Config,
     pub(crate) timeouts: Timeouts,
@@ -20,6 +22,8 @@ pub(crate) struct Opening<'a> {
     pub(crate) io: IoThread,
     /// The clock that measures leases.
     pub(crate) clock: Clock,
+    /// The process whose locks the engine keeps.
+    pub(crate) process: ProcessId,
     pub(crate) handler: EventHandler,
 }
 

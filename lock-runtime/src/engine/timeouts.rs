@@ -81,6 +81,10 @@ pub(crate) const WAKE_TTL: Duration = Duration::from_millis(190);
 /// same value.
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
 
+/// How many claims at the front of a queue recall the lock from a process that may keep it. The scripts use the same
+/// value.
+pub(crate) const RECALLING: u64 = 3;
+
 /// How long a claim at the front that cannot acquire the lock may be silent while claims behind it could. The
 /// scripts use the same value.
 pub(crate) const MAX_SILENCE: Duration = Duration::from_millis(1500);

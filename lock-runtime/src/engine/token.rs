@@ -9,9 +9,10 @@ use uuid::{Builder, Uuid, Variant};
 
 /// The identity of one attempt, and the attempt's limit.
 ///
-/// The identity is a UUID of version 8 ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#section-5.8)), of which 52 bits
-/// are random: 20 at the front, since the greatest token leads a split vote; then 28 of the process; after the version 12
-/// that are random; after the variant 42 of the time in milliseconds; and 20 that are random.
+/// The identity is a UUID of version 8 ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#section-5.8)), of which 51 bits
+/// are random: 20 at the front, since the greatest token leads a split vote; then 28 of the process; after the version the
+/// one that says whether the holder may be recalled, and 11 that are random; after the variant 42 of the time in
+/// milliseconds; and 20 that are random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token {
     id: Uuid,
@@ -37,6 +38,7 @@ impl Draw {
 
 const PROCESS: u32 = 80;
 const PROCESS_MASK: u128 = (1 << process::BITS) - 1;
+const RECALLABLE: u128 = 1 << 75;
 const TIME: u32 = 20;
 const TIME_MASK: u128 = (1 << 42) - 1;
 /// The random bits at the end, of which the tokens of several locks differ.
@@ -48,7 +50,8 @@ impl Token {
         let Draw { random, made_at } = draw;
         let since = made_at.duration_since(SystemTime::UNIX_EPOCH);
         let ms = since.unwrap_or_default().as_millis() & TIME_MASK;
-        let random = u128::from_be_bytes(random) & !(PROCESS_MASK << PROCESS | TIME_MASK << TIME);
+        let random = u128::from_be_bytes(random)
+            & !(PROCESS_MASK << PROCESS | RECALLABLE | TIME_MASK << TIME);
         let bits = random | u128::from(process.0) << PROCESS | ms << TIME;
         Token {
             id: Builder::from_custom_bytes(bits.to_be_bytes()).into_uuid(),
@@ -85,8 +88,20 @@ impl Token {
     }
 
     /// Returns the process of a token that one of this library's made.
-    fn process(self) -> ProcessId {
+    pub(crate) fn process(self) -> ProcessId {
         ProcessId((self.id.as_u128() >> PROCESS & PROCESS_MASK) as u32)
+    }
+
+    /// Marks the token of a holder that may keep the lock after its body, and is told when another process waits.
+    pub(crate) fn recallable(self) -> Token {
+        Token {
+            id: Uuid::from_u128(self.id.as_u128() | RECALLABLE),
+            ..self
+        }
+    }
+
+    pub(crate) fn is_recallable(self) -> bool {
+        self.id.get_version_num() == 8 && self.id.as_u128() & RECALLABLE != 0
     }
 
     /// Sets the limit. A token that was sent keeps its limit.
@@ -159,7 +174,8 @@ mod tests {
     use std::collections::HashSet;
 
     const VERSION_AND_VARIANT: u128 = 0xf << 76 | 0b11 << 62;
-    const RANDOM: u128 = !(PROCESS_MASK << PROCESS | TIME_MASK << TIME | VERSION_AND_VARIANT);
+    const RANDOM: u128 =
+        !(PROCESS_MASK << PROCESS | RECALLABLE | TIME_MASK << TIME | VERSION_AND_VARIANT);
     const ID: &str = "0123456789abcdef0123456789abcdef";
 
     #[test]
@@ -178,7 +194,7 @@ mod tests {
     /// `LOCK_TOKENS=10000000` sets their number.
     #[test]
     fn random_tokens_are_parsed_as_they_were_composed() {
-        assert_eq!(RANDOM.count_ones(), 52);
+        assert_eq!(RANDOM.count_ones(), 51);
         let count = std::env::var("LOCK_TOKENS").map_or(100_000, |count| count.parse().unwrap());
         for n in 0..count {
             let process = ProcessId::random();

@@ -78,6 +78,16 @@ pub(crate) trait Engine: Operations {
         false
     }
 
+    /// Returns `true` if this process hears at present when another one enters the queue of a lock that a
+    /// [recallable](Token::recallable) token of this one holds alone, as
+    /// [`EngineEvent::Recalled`](crate::engine::event::EngineEvent::Recalled). Starts what that needs. Must be cheap.
+    ///
+    /// The event is a hint: it may come twice, before the reply to the acquisition, and after the release. One that is
+    /// lost is repeated as long as the other one waits.
+    fn hears_recalls(&self) -> bool {
+        false
+    }
+
     /// Releases the lock if the claim owns it, and grants it to the first claim in the queue; returns `false`
     /// if the claim does not own it.
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool>;

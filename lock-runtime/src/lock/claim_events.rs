@@ -66,6 +66,7 @@ impl ClaimEvents {
             EngineEvent::MoreWaiters(token) => (token, ClaimEvent::MoreWaiters),
             // Concerns no particular claim.
             EngineEvent::Asked(_)
+            | EngineEvent::Recalled { .. }
             | EngineEvent::Resubscribed
             | EngineEvent::ConnectionBroken(..)
             | EngineEvent::ConnectionMended(_) => return None,

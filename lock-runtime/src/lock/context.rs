@@ -2,6 +2,7 @@
 
 use crate::config::{Config, HandoffLimits};
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::opening::Opened;
 use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
@@ -66,11 +67,10 @@ impl Context {
     pub(crate) fn new(
         io: IoThread,
         clock: Clock,
-        engine: Arc<dyn Engine>,
-        server: Arc<str>,
+        process: ProcessId,
+        (engine, server): Opened,
         config: &Config,
     ) -> Context {
-        let process = ProcessId::random();
         let holds = Arc::new(Count::new());
         thread_end::watch_use(Arc::<Count>::downgrade(&holds));
         Context {

@@ -8,10 +8,12 @@ use crate::limit::Limit;
 use crate::lock::hold::Hold;
 use crate::lock::local_lock::Waiter;
 use crate::lock::local_queue::LocalQueues;
+use crate::lock::local_queue::keeping::Next;
 use crate::lock::record::guard::GuardRecord;
 use crate::lock::shared::HoldObserver;
 use crate::options::LockOptions;
 use crate::util::sync::AtomicBool;
+use crate::util::thread_end::Use;
 use crate::util::time::now;
 use std::any::Any;
 use std::sync::Arc;
@@ -102,6 +104,17 @@ impl HoldGuard {
         self.disarmed.load(Ordering::Acquire)
     }
 
+    /// Gives a kept lock to a caller with these options, without a request. Returns the guard if that is not possible.
+    pub(crate) fn resume(mut self, options: LockOptions) -> Result<HoldGuard, HoldGuard> {
+        match self.hold.try_resume(options) {
+            true => {
+                self.handed_on = true;
+                Ok(self)
+            }
+            false => Err(self),
+        }
+    }
+
     /// Hands the lock to the next local waiter, or releases it and returns the result.
     pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
         if self.is_disarmed() {
@@ -162,24 +175,57 @@ impl HoldObserver for LocalQueues<HoldGuard> {
     }
 
     fn on_vacated(&self, name: &Arc<str>, token: Token) {
-        self.clear_holder(name, token);
+        drop(self.clear_holder(name, token));
+    }
+
+    fn on_tenure_over(&self, name: &Arc<str>, token: Token) {
+        drop(self.take_kept_with(name, token));
     }
 }
 
-/// Hands a held lock to the local waiter at the front, if the limits allow it. Returns `false` if no waiter took it:
-/// then this process no longer counts as its holder.
+impl Use for LocalQueues<HoldGuard> {
+    /// The holds are a use of their own.
+    fn is_over(&self) -> bool {
+        true
+    }
+
+    fn end_idle(&self) {
+        drop(self.stop_keeping());
+    }
+}
+
+/// Hands a held lock to the local waiter at the front, if the limits allow it, or keeps it for the next call. Returns `false`
+/// if neither is possible: then this process no longer counts as its holder.
 fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
     let alone = hold.context().engine.is_alone();
     let may_take = |options, remote_waiters| {
         let remote_waiters = if alone { Some(false) } else { remote_waiters };
         hold.try_reassign(options, remote_waiters)
     };
-    while let Some(waiter) = queues.pop_front_or_clear_holder(&hold.name, hold.token(), may_take) {
-        if deliver_to_all(queues, waiter, hold, true) {
-            return true;
+    let keep = || {
+        let keeps = hold.keep();
+        keeps.then(|| HoldGuard::new(hold.clone(), queues.clone()))
+    };
+    if hold.token().is_recallable() {
+        // Before the mutex.
+        hold.end_records();
+    }
+    loop {
+        match queues.next(&hold.name, hold.token(), may_take, keep) {
+            Next::Waiter(waiter) => {
+                if deliver_to_all(queues, waiter, hold, true) {
+                    return true;
+                }
+            }
+            Next::Kept => return true,
+            Next::Released { recalled } => {
+                if recalled {
+                    queues.recalls.back_off(&hold.name, hold.tenure());
+                }
+                return false;
+            }
         }
     }
-    false
 }
 
 /// Delivers a lock that the server has just granted to the local waiter at the front with that limit. `activate`

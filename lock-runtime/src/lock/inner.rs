@@ -2,22 +2,24 @@
 
 use crate::config::Config;
 use crate::engine::event::{EngineEvent, EventHandler};
+use crate::engine::opening::Opened;
 use crate::engine::request::Claim;
-use crate::engine::traits::Engine;
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::handoff::HoldGuard;
-use crate::lock::kept_locks::KeptLocks;
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::pending_asks::PendingAsks;
 use crate::lock::read_holds::ReadHolds;
 use crate::lock::release::Releaser;
 use crate::lock::report::task::Reported;
+use crate::lock::retained_locks::RetainedLocks;
 use crate::lock::shared::Shared;
 use crate::lock::watchdog::Watchdog;
+use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::Mutex;
+use crate::util::thread_end;
 use once_cell::sync::OnceCell;
 use std::sync::{Arc, Weak};
 
@@ -102,12 +104,13 @@ impl ManagerInner {
     pub(crate) fn start(
         io: IoThread,
         clock: Clock,
-        engine: Arc<dyn Engine>,
-        server: Arc<str>,
+        process: ProcessId,
+        opened: Opened,
         config: &Config,
     ) -> Arc<ManagerInner> {
-        let context = Arc::new(Context::new(io, clock, engine, server, config));
-        let queues = Arc::new(LocalQueues::new());
+        let context = Arc::new(Context::new(io, clock, process, opened, config));
+        let queues = Arc::new(LocalQueues::new(config.max_kept));
+        thread_end::watch_use(Arc::<LocalQueues<_>>::downgrade(&queues));
         let claims = Arc::<ClaimEvents>::default();
         let releaser = Arc::new(Releaser::new(context.clone(), claims.clone()));
         let shared = Arc::new(Shared {
@@ -116,7 +119,7 @@ impl ManagerInner {
             releaser,
             watchdog: Watchdog::start(context.clone()),
             observer: queues.clone(),
-            kept: KeptLocks::default(),
+            retained: RetainedLocks::default(),
             asks: PendingAsks::default(),
         });
         let reported = Reported {
@@ -134,12 +137,24 @@ impl ManagerInner {
         })
     }
 
+    /// Releases the locks that this process keeps, and keeps none any more.
+    pub(crate) fn stop_keeping(&self) {
+        drop(self.queues.stop_keeping());
+    }
+
     fn on_event(&self, event: EngineEvent) {
         let telemetry = &self.context.telemetry;
         match &event {
+            EngineEvent::Recalled { name, token } => return drop(self.queues.recall(name, *token)),
             EngineEvent::Asked(text) => return self.shared.on_asked(text),
-            EngineEvent::Resubscribed => return self.queues.wake_all(),
+            EngineEvent::Resubscribed => {
+                // Recalls may have been missed, too.
+                drop(self.queues.recall_all());
+                return self.queues.wake_all();
+            }
             EngineEvent::ConnectionBroken(server, error) => {
+                // What comes instead of that server may know nothing of the kept locks.
+                drop(self.queues.recall_all());
                 return telemetry.connection_broken(server.clone(), error);
             }
             EngineEvent::ConnectionMended(server) => return telemetry.connection_mended(server),
@@ -154,5 +169,12 @@ impl ManagerInner {
             };
             self.shared.releaser.cancel_in_background(claim, false);
         }
+    }
+}
+
+impl Drop for ManagerInner {
+    fn drop(&mut self) {
+        // The guards of kept locks own the queues, and no recall would come any more.
+        self.stop_keeping();
     }
 }

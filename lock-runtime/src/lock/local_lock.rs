@@ -19,13 +19,25 @@ pub(crate) struct LocalLock<T> {
     pub(crate) holder: Option<Token>,
     /// A caller tries to acquire the lock for reading, and serves the other readers if it succeeds.
     pub(crate) read_try: bool,
+    pub(crate) recalled: Recalled,
     /// Boxed: most locks have one holder, and no caller waits for them.
     more: Option<Box<More<T>>>,
+}
+
+/// Whether another process waits for the lock, so that this one does not keep it.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Recalled {
+    No,
+    /// A recall may have been missed.
+    Perhaps,
+    Yes,
 }
 
 struct More<T> {
     /// The tokens of further holds, that share the lock, or whose lease ended before another one was recorded here.
     holders: Vec<Token>,
+    /// The guard of the hold with that token, which this process keeps for its next call.
+    kept: Option<(Token, T)>,
     /// One for each limit that callers wait with.
     queues: Vec<LocalQueue<T>>,
 }
@@ -66,6 +78,7 @@ impl<T> Default for LocalLock<T> {
         LocalLock {
             holder: None,
             read_try: false,
+            recalled: Recalled::No,
             more: None,
         }
     }
@@ -75,6 +88,7 @@ impl<T> Default for More<T> {
     fn default() -> Self {
         More {
             holders: Vec::new(),
+            kept: None,
             queues: Vec::new(),
         }
     }
@@ -99,6 +113,30 @@ impl<T> LocalLock<T> {
         self.more.as_ref().map_or(&[], |more| &more.queues)
     }
 
+    pub(crate) fn is_kept(&self) -> bool {
+        self.more.as_ref().is_some_and(|more| more.kept.is_some())
+    }
+
+    /// Returns `true` if the hold with that token alone holds the lock, and nobody is known to wait for it.
+    pub(crate) fn may_keep(&self, token: Token) -> bool {
+        let has_others = |queue: &LocalQueue<T>| queue.remote_waiters == Some(true);
+        self.holders().eq([token])
+            && self.recalled == Recalled::No
+            && !self.has_waiters()
+            && !self.queues().iter().any(has_others)
+    }
+
+    pub(crate) fn keep(&mut self, token: Token, guard: T) {
+        self.more.get_or_insert_default().kept = Some((token, guard));
+    }
+
+    /// Returns the kept guard: if it is kept with that token, or whatever the token.
+    pub(crate) fn take_kept(&mut self, token: Option<Token>) -> Option<T> {
+        let kept = &mut self.more.as_mut()?.kept;
+        let (_, guard) = kept.take_if(|(kept, _)| token.is_none_or(|token| token == *kept))?;
+        Some(guard)
+    }
+
     pub(crate) fn add_holder(&mut self, token: Token) {
         if self.holder.is_none() {
             self.holder = Some(token);
@@ -115,6 +153,9 @@ impl<T> LocalLock<T> {
             self.holder = further.and_then(Vec::pop);
         } else if let Some(further) = further {
             further.retain(|holder| *holder != token);
+        }
+        if self.holder.is_none() {
+            self.recalled = Recalled::No;
         }
         was_recorded
     }

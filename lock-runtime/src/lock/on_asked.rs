@@ -36,7 +36,7 @@ impl Shared {
     /// Gives up the locks that are wanted back, as far as this process holds them.
     async fn give_up(&self, asks: &[Wanted]) {
         for wanted in asks {
-            self.kept.end(wanted.token);
+            self.retained.end(wanted.token);
         }
         let mut after = None;
         while let Some((last, holds)) = self.watchdog.portion(after) {

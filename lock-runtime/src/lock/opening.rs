@@ -7,6 +7,7 @@ use crate::engine::opening::Opened;
 use crate::error::LockError;
 use crate::lock::context::Context;
 use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::process::ProcessId;
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Clock;
@@ -20,9 +21,12 @@ pub(crate) async fn open(
     config: &Config,
     io: IoThread,
     clock: Clock,
+    process: ProcessId,
     slot: &InnerSlot,
 ) -> Result<Opened, LockError> {
-    let (engine, server) = config.open(io, clock, slot.event_handler()).await?;
+    let (engine, server) = config
+        .open(io, clock, process, slot.event_handler())
+        .await?;
     let (ttl, replicas) = (config.ttl, config.replicas);
     if config.strict {
         let warnings = engine.inspect(ttl, replicas).await.warnings;
@@ -101,7 +105,8 @@ async fn open_late(
         }
         // What a try in vain tells of single connections does not matter.
         let slot = InnerSlot::default();
-        match open(&config, context.io, context.clock.clone(), &slot).await {
+        let clock = context.clock.clone();
+        match open(&config, context.io, clock, context.process, &slot).await {
             Ok((opened, _)) => {
                 if let Some(inner) = inner.upgrade()
                     && !context.is_closed()

@@ -3,9 +3,9 @@
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::token::Token;
 use crate::lock::context::Context;
-use crate::lock::kept_locks::KeptLocks;
 use crate::lock::pending_asks::PendingAsks;
 use crate::lock::release::Releaser;
+use crate::lock::retained_locks::RetainedLocks;
 use crate::lock::watchdog::Watchdog;
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub(crate) struct Shared {
     pub(crate) supervisor: Arc<dyn ReleaseSupervisor>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) observer: Arc<dyn HoldObserver>,
-    pub(crate) kept: KeptLocks,
+    pub(crate) retained: RetainedLocks,
     pub(crate) asks: PendingAsks,
 }
 
@@ -26,6 +26,9 @@ pub(crate) trait HoldObserver: Send + Sync {
     fn on_held(&self, name: &Arc<str>, token: Token);
 
     fn on_vacated(&self, name: &Arc<str>, token: Token);
+
+    /// The time is over for which this process may keep the lock.
+    fn on_tenure_over(&self, name: &Arc<str>, token: Token);
 }
 
 impl Shared {

@@ -17,6 +17,7 @@ pub(crate) async fn shut_down(inner: &ManagerInner, grace: Duration) {
         ..
     } = inner;
     context.close();
+    inner.stop_keeping();
     queues.wake_all();
     let holds = || context.holds.wait_idle();
     let finished = context.io.timeout_at(deadline_in(grace), holds());

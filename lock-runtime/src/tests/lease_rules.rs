@@ -19,6 +19,7 @@ use crate::lock::hold::Hold;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::lock::watchdog::renewable::Renewable;
 use crate::options::LockOptions;
+use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use std::collections::VecDeque;
@@ -221,7 +222,8 @@ fn stage(script: impl IntoIterator<Item = (Request, Turn)>) -> Stage {
     });
     let config = Config::new("memory://").prefix("");
     let io = IoThread::start().unwrap();
-    let inner = ManagerInner::start(io, clock.clone(), engine, "scripted".into(), &config);
+    let (process, opened) = (ProcessId::random(), (engine as _, "scripted".into()));
+    let inner = ManagerInner::start(io, clock.clone(), process, opened, &config);
     slot.fill(&inner);
     let locks = LockManager { inner };
     Stage { locks, clock, seen }
@@ -641,7 +643,7 @@ async fn a_ticket_of_a_removed_queue_matches_no_waiter_of_its_successor() {
     assert!(second.as_mut().poll(&mut context).is_pending());
     drop(first);
     let other = wait(&theirs).acquire().await.unwrap();
-    while !ours.inner.queues.may_try("lock:door", Limit::EXCLUSIVE) {
+    while !ours.inner.queues.is_unused("lock:door") {
         tokio::task::yield_now().await;
     }
     let third = tokio::spawn(wait(&ours).acquire());

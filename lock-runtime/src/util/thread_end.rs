@@ -52,6 +52,7 @@ impl Drop for AtEnd {
             return;
         }
         if self.is_main {
+            uses_now().iter().for_each(|used| used.end_idle());
             wait_until(IN_USE_LIMIT, no_lock_is_used);
             wait_until(LIMIT, || OPEN.load(SeqCst) == 0);
         } else {
@@ -111,6 +112,9 @@ impl Drop for Debt {
 /// A use of locks, which ends before the process does if that ends in an ordinary way.
 pub(crate) trait Use: Send + Sync {
     fn is_over(&self) -> bool;
+
+    /// Ends what is used for nobody, since the process is about to end.
+    fn end_idle(&self) {}
 }
 
 /// Lets this thread wait at its end.
@@ -144,8 +148,11 @@ fn is_watched() -> bool {
 }
 
 fn no_lock_is_used() -> bool {
-    let uses: Vec<_> = uses().iter().filter_map(Weak::upgrade).collect();
-    uses.iter().all(|used| used.is_over())
+    uses_now().iter().all(|used| used.is_over())
+}
+
+fn uses_now() -> Vec<Arc<dyn Use>> {
+    uses().iter().filter_map(Weak::upgrade).collect()
 }
 
 fn uses() -> MutexGuard<'static, Vec<Weak<dyn Use>>> {

@@ -12,6 +12,7 @@ use crate::engine::traits::Engine;
 use crate::error::LostCause;
 use crate::event::LockEvent;
 use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::runtime_clock::RuntimeClock;
@@ -110,7 +111,8 @@ impl Locks {
         let store = Store::open(name, clock.clone());
         let connection = Connection::new();
         let start = |slot: InnerSlot, engine: Arc<dyn Engine>, config: &Config| {
-            let inner = ManagerInner::start(io, clock.clone(), engine, "memory://".into(), config);
+            let (clock, opened) = (clock.clone(), (engine, "memory://".into()));
+            let inner = ManagerInner::start(io, clock, ProcessId::random(), opened, config);
             slot.fill(&inner);
             LockManager { inner }
         };

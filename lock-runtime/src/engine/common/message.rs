@@ -23,6 +23,13 @@ impl Dialect {
             "free" => return Token::parse(rest).map(EngineEvent::MayBeFree),
             _ => {}
         }
+        if kind == "recall" {
+            let (token, name) = rest.split_once(' ')?;
+            return Some(EngineEvent::Recalled {
+                name: (self.name)(name).into(),
+                token: Token::parse(token)?,
+            });
+        }
         let mut words = rest.splitn(4, ' ');
         let token = Token::parse(words.next()?)?;
         let at = words.next()?.parse().ok()?;
@@ -79,6 +86,9 @@ mod tests {
             "others x",
             "free",
             "free x",
+            "recall",
+            "recall lock:a",
+            &format!("recall {token}"),
             &format!("grant {token} -1 2 lock:a"),
             &format!("grant {token} 1 2"),
             &format!("granted {token} 1 2 lock:a"),

@@ -24,6 +24,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
         io,
         clock,
         handler,
+        ..
     } = opening;
     let address = Address::parse(url, config)?;
     let server: Arc<str> = address.to_string().into();

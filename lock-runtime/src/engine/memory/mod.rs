@@ -16,7 +16,7 @@ use crate::engine::memory::store::{Holder, State, Store, Waiter, notify_front, w
 use crate::engine::request::{
     Acquired, Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime,
 };
-use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
+use crate::engine::timeouts::{MAX_SILENCE, RECALLING, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
 use crate::util::clock::{Clock, Timestamp};
@@ -59,11 +59,28 @@ impl MemoryEngine {
         let acquires = fits && !state.is_reserved(name, now) && state.held_by(claim, now).is_none();
         if acquires {
             state.admit(name, Some(claim.token), claim.ttl, now);
+            if claim.token.is_recallable()
+                && let Some(held) = state.held_by(claim, now)
+            {
+                held.keeper = Some(self.handler.clone());
+            }
         }
         acquires
     }
 
     fn enqueue(&self, claim: &Claim) -> EnqueueReply {
+        let reply = self.enter_queue(claim);
+        if let EnqueueReply::Queued(status) = &reply
+            && status.position < RECALLING
+            && let Some((token, tell)) = self.store.keeper(claim)
+        {
+            let name = claim.name.clone();
+            tell(EngineEvent::Recalled { name, token });
+        }
+        reply
+    }
+
+    fn enter_queue(&self, claim: &Claim) -> EnqueueReply {
         let (mut state, now) = self.store.lock();
         let (name, limit) = (&claim.name, claim.token.limit());
         if state.taken.contains_key(&claim.token) {
@@ -268,6 +285,10 @@ impl Engine for MemoryEngine {
 
     fn is_alone(&self) -> bool {
         self.alone
+    }
+
+    fn hears_recalls(&self) -> bool {
+        true
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, _: Instant) -> EngineFuture<'a, bool> {

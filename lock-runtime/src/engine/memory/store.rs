@@ -39,6 +39,8 @@ pub(crate) struct Holder {
     pub(crate) ttl: Duration,
     /// `true` if newcomers find the lock held for some time after the lease.
     pub(crate) outlasts: bool,
+    /// Told when another process waits, if the token is recallable.
+    pub(crate) keeper: Option<EventHandler>,
 }
 
 pub(crate) struct Waiter {
@@ -84,6 +86,12 @@ impl Store {
         let held: Vec<_> = state.held.keys().cloned().collect();
         let is_free = |name: &Arc<str>| state.holders(name, now).is_empty();
         held.iter().all(is_free) && state.queues.is_empty()
+    }
+
+    /// See [`State::keeper`]. The handler must be called without the mutex: it may release the lock at once.
+    pub(crate) fn keeper(&self, claim: &Claim) -> Option<(Token, EventHandler)> {
+        let (mut state, now) = self.lock();
+        state.keeper(claim, now)
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
@@ -157,6 +165,7 @@ impl State {
             since: now,
             ttl,
             outlasts: false,
+            keeper: None,
         });
         if held.len() > 1 {
             self.outlast_leases(name);
@@ -173,6 +182,20 @@ impl State {
             self.held.remove(&claim.name);
         }
         ours
+    }
+
+    /// Returns the token that holds the lock, if it is recallable by that claim, and the handler to be told.
+    pub(crate) fn keeper(
+        &mut self,
+        claim: &Claim,
+        now: Timestamp,
+    ) -> Option<(Token, EventHandler)> {
+        let [holder] = self.holders(&claim.name, now) else {
+            return None;
+        };
+        let token = holder.token?;
+        let is_other = token.process() != claim.token.process();
+        is_other.then_some((token, holder.keeper.clone()?))
     }
 
     pub(crate) fn queue(&mut self, name: &Arc<str>) -> &mut VecDeque<Waiter> {

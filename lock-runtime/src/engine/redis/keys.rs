@@ -134,6 +134,11 @@ impl Keys {
         [&self.prefix, "::grants:", process].concat()
     }
 
+    /// Returns the channel on which a process is told that others wait for locks that it may keep.
+    pub(crate) fn recalls(&self, process: impl fmt::Display) -> String {
+        format!("{}::recalls:{process}", self.prefix)
+    }
+
     fn key<'a>(&self, lock: &'a str) -> &'a str {
         lock.strip_prefix(&*self.prefix).unwrap_or(lock)
     }

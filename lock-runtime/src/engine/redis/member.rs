@@ -7,6 +7,7 @@ use crate::engine::error::EngineError;
 use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
+use crate::engine::opening::Opening;
 use crate::engine::operations::{Operations, StoredReport, Taken};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::topology::Topology;
@@ -15,6 +16,7 @@ use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
 use crate::engine::view::View;
 use crate::process::ProcessId;
+use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::time::now;
 use std::pin::Pin;
@@ -32,32 +34,38 @@ pub(crate) struct RedisMember {
 
 /// How the engine of a member is opened.
 struct Connector {
-    io: IoThread,
     topology: Topology,
-    timeouts: Timeouts,
     config: Config,
+    timeouts: Timeouts,
+    io: IoThread,
+    clock: Clock,
+    process: ProcessId,
     handler: EventHandler,
     listens: Arc<AtomicBool>,
 }
 
 impl RedisMember {
     /// Starts connecting, and continues until that succeeds.
-    pub(crate) fn open(
-        io: IoThread,
-        topology: Topology,
-        timeouts: Timeouts,
-        config: &Config,
-        handler: EventHandler,
-    ) -> RedisMember {
+    pub(crate) fn open(topology: Topology, opening: Opening<'_>) -> RedisMember {
+        let Opening {
+            config,
+            timeouts,
+            io,
+            clock,
+            process,
+            handler,
+        } = opening;
         let of = (&topology as _, "requests");
         let pace = Pace::new(of, timeouts.connect, &timeouts, handler.clone());
         let address = topology.to_string().into();
         let listens = Arc::<AtomicBool>::default();
         let connector = Connector {
-            io,
             topology,
-            timeouts,
             config: config.clone(),
+            timeouts,
+            io,
+            clock,
+            process,
             handler,
             listens: listens.clone(),
         };
@@ -81,9 +89,15 @@ impl Connect for Connector {
     type Connection = RedisEngine;
 
     async fn connect(&mut self, _: Duration) -> Result<Arc<RedisEngine>, EngineError> {
-        let (topology, timeouts) = (self.topology.clone(), self.timeouts.clone());
-        let handler = self.handler.clone();
-        let engine = RedisEngine::connect(self.io, topology, timeouts, &self.config, handler);
+        let opening = Opening {
+            config: &self.config,
+            timeouts: self.timeouts.clone(),
+            io: self.io,
+            clock: self.clock.clone(),
+            process: self.process,
+            handler: self.handler.clone(),
+        };
+        let engine = RedisEngine::connect(self.topology.clone(), opening);
         engine.await.map(Arc::new)
     }
 

@@ -79,6 +79,10 @@ impl Engine for RedisEngine {
         self.locks.subscription.resubscribe();
     }
 
+    fn hears_recalls(&self) -> bool {
+        self.locks.subscription.hears_recalls()
+    }
+
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         Box::pin(self.locks.release(claim, deadline))
     }

@@ -2,7 +2,6 @@
 
 use crate::config::Config;
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::event::EventHandler;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::address::Address;
@@ -32,13 +31,12 @@ async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> 
         config,
         timeouts,
         io,
-        handler,
         ..
-    } = opening;
-    let topology = topology(config, &timeouts, io, url)?;
+    } = &opening;
+    let topology = topology(config, timeouts, *io, url)?;
     let server: Arc<str> = topology.to_string().into();
     let is_sentinel = matches!(topology, Topology::Sentinel(_));
-    match RedisEngine::connect(io, topology, timeouts, config, handler).await {
+    match RedisEngine::connect(topology, opening).await {
         Ok(redis) => Ok((Arc::new(redis), server)),
         Err(error) => Err(connect_error(server, error, |server, error| {
             if is_sentinel {
@@ -80,12 +78,17 @@ pub(crate) fn topology(
 impl RedisEngine {
     /// Connects, and fails if that takes longer than the connect timeout.
     pub(crate) async fn connect(
-        io: IoThread,
         topology: Topology,
-        timeouts: Timeouts,
-        config: &Config,
-        handler: EventHandler,
+        opening: Opening<'_>,
     ) -> Result<RedisEngine, EngineError> {
+        let Opening {
+            config,
+            timeouts,
+            io,
+            process,
+            handler,
+            ..
+        } = opening;
         let cluster = matches!(topology, Topology::Cluster(_));
         let keys = Keys::new(&config.prefix, cluster);
         let keys = keys.map_err(|reason| EngineError::new(EngineErrorKind::Rejected, reason))?;
@@ -104,7 +107,7 @@ impl RedisEngine {
             handler: handler.clone(),
             ..Connector::new(io, topology.discovery(), timeouts.clone(), send_mode)
         };
-        let subscription = Subscription::new(&connector, &keys, handler.clone());
+        let subscription = Subscription::new(&connector, &keys, process, handler.clone());
         let router = match &topology {
             Topology::Cluster(seeds) => Router::cluster(seeds.clone(), connector, handler).await?,
             _ => Router::standalone(&connector).await?,

@@ -23,7 +23,7 @@ async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, L
         io,
         handler,
         ..
-    } = opening;
+    } = opening.clone();
     validate_quorum_size(urls)?;
     let topologies = urls.iter().map(|url| topology(config, &timeouts, io, url));
     let topologies = topologies.collect::<Result<Vec<Topology>, LockError>>()?;
@@ -37,9 +37,11 @@ async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, L
     let server: Arc<str> = names.join(", ").into();
     let hints = ReleaseHints::new(topologies.len(), handler);
     let member = |(number, topology)| {
-        let handler = hints.handler(number);
-        let member = RedisMember::open(io, topology, timeouts.clone(), config, handler);
-        Arc::new(member) as Arc<dyn Member>
+        let opening = Opening {
+            handler: hints.handler(number),
+            ..opening.clone()
+        };
+        Arc::new(RedisMember::open(topology, opening)) as Arc<dyn Member>
     };
     let members = topologies.into_iter().enumerate().map(member).collect();
     match QuorumEngine::connect(io, members, hints, timeouts).await {

@@ -29,6 +29,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         io,
         clock,
         handler,
+        ..
     } = opening;
     let address = Address::parse(url, config)?;
     let shown: Arc<str> = address.to_string().into();

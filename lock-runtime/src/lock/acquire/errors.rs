@@ -39,7 +39,7 @@ impl Acquire {
 
 /// Returns who is in the way of a caller with that limit, as far as this process knows.
 fn holder(inner: &ManagerInner, name: &str, limit: Limit) -> Holder {
-    if inner.shared.kept.exclude(name, limit) {
+    if inner.shared.retained.exclude(name, limit) {
         return Holder::ThisProcess;
     }
     match inner.queues.holder(name, limit) {

@@ -10,6 +10,7 @@ use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inner::ManagerInner;
+use crate::lock::local_queue::keeping::Standing;
 use crate::options::LockOptions;
 use crate::site::Purpose;
 use crate::util::time::{deadline_after, deadline_in, now};
@@ -69,8 +70,18 @@ impl Acquire {
         if self.inner.context.is_closed() {
             return Err(self.inner.context.shutting_down(&self.name));
         }
-        if self.inner.queues.is_busy(&self.name, self.options.limit) {
-            return Ok(None);
+        match self
+            .inner
+            .queues
+            .standing_of_try(&self.name, self.options.limit)
+        {
+            Standing::Free => {}
+            Standing::Busy => return Ok(None),
+            Standing::Kept(kept) => {
+                if let Some(guard) = self.resume(kept).await {
+                    return Ok(Some(guard));
+                }
+            }
         }
         let deadline = deadline_in(self.inner.context.command_timeout);
         let acquired = self.try_until_reply(None, deadline).await?;
@@ -110,6 +121,18 @@ impl Acquire {
                 return Err(self.busy());
             }
             has_tried = false;
+        }
+    }
+
+    /// Resumes a kept lock. Returns `None` if its lease does not suit the call; then it is released.
+    async fn resume(&self, kept: HoldGuard) -> Option<HoldGuard> {
+        match kept.resume(self.options) {
+            Ok(guard) => Some(guard),
+            Err(kept) => {
+                // Boxed, since it is rare. If it fails, the lock is found held.
+                let _ = Box::pin(kept.release_or_hand_off()).await;
+                None
+            }
         }
     }
 

@@ -6,6 +6,8 @@ use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
+use crate::lock::inner::ManagerInner;
+use crate::options::ReleaseMode;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Timestamp;
 use crate::util::count::Counted;
@@ -73,6 +75,16 @@ impl Acquire {
         }
     }
 
+    /// Returns `true` if this process may keep the lock after the call.
+    fn may_keep(&self) -> bool {
+        let ManagerInner {
+            context, queues, ..
+        } = &*self.inner;
+        self.options.release == ReleaseMode::Lazy
+            && context.engine.hears_recalls()
+            && !queues.recalls.are_recent(&self.name)
+    }
+
     /// Sends one request.
     async fn try_by(
         &self,
@@ -86,6 +98,7 @@ impl Acquire {
             ttl: options.ttl,
             replicas: options.replicas,
             limit: options.limit,
+            is_lazy: others.is_none() && self.may_keep(),
             waits: !self.wait.is_zero(),
             others,
         };

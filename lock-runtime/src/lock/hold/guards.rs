@@ -7,7 +7,7 @@ use crate::lock::hold::{Hold, Phase, State};
 use crate::lock::record::guard::GuardRecord;
 use crate::lock::record::guards::GuardRecords;
 use crate::lock::watchdog::Watchdog;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, ReleaseMode};
 use crate::util::clock::Timestamp;
 use crate::util::time::{self, deadline_in};
 use std::sync::Arc;
@@ -39,6 +39,8 @@ impl Hold {
         let limits = self.context().handoff;
         // A reader waits because a writer came before it: perhaps one of another process, which it must not pass.
         let may_pass = self.limit() != Limit::UNLIMITED && !options.is_of_several;
+        // Others would have recalled it.
+        let remote_waiters = remote_waiters.or(state.may_be_kept.then_some(false));
         let within_limits = limits.max_count > 0
             && (remote_waiters == Some(false)
                 || (may_pass
@@ -91,9 +93,9 @@ impl Hold {
     }
 
     /// Keeps the lock for at least that long from now on, on every path.
-    pub(crate) fn keep_for(&self, min_hold: Duration) {
+    pub(crate) fn retain_for(&self, min_hold: Duration) {
         let mut state = self.state();
-        state.keep_until = state.keep_until.max(Some(deadline_in(min_hold)));
+        state.retain_until = state.retain_until.max(Some(deadline_in(min_hold)));
     }
 
     /// Tells a loss by that record, as long as its guard owns the hold: also one that was noticed before its caller had
@@ -172,6 +174,8 @@ impl State {
         self.renew = options.renew;
         self.replicas = options.replicas;
         self.fencing_token = None;
+        self.is_lazy = options.release == ReleaseMode::Lazy;
+        self.is_kept = false;
         self.guard_since = instant;
         let by_ttl = (!options.renew)
             .then(|| (Lease::from_request(now, options.ttl), LostCause::NotRenewed));

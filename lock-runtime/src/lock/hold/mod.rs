@@ -3,6 +3,7 @@
 
 mod fencing;
 mod guards;
+mod keeping;
 mod offers;
 mod release;
 mod renewal;
@@ -61,9 +62,15 @@ struct State {
     /// When the current guard got it, or the first of several readers.
     guard_since: Instant,
     /// The end of the longest `min_hold` of its guards so far.
-    keep_until: Option<Instant>,
+    retain_until: Option<Instant>,
     /// The fencing token of the guards that own the hold, once it is known.
     fencing_token: Option<u64>,
+    /// The lock may be kept without a guard: it was free when it was acquired, and its first renewal is not due yet.
+    may_be_kept: bool,
+    /// The current guard leaves it to this process.
+    is_lazy: bool,
+    /// The lock is kept: no caller has its guard.
+    is_kept: bool,
     /// A read hold is about to replace this one.
     replaced: bool,
     /// A transaction may rely on the guard: the server must know when another guard comes.
@@ -124,8 +131,11 @@ impl Hold {
             handoffs: 0,
             held_since: times.0,
             guard_since: times.0,
-            keep_until: None,
+            retain_until: None,
             fencing_token: None,
+            may_be_kept: token.is_recallable(),
+            is_lazy: false,
+            is_kept: false,
             replaced: false,
             has_proof: false,
             offers: Vec::new(),
@@ -274,11 +284,13 @@ impl Hold {
         }
         let records = std::mem::take(&mut state.records);
         let offers = std::mem::take(&mut state.offers);
+        let is_kept = state.is_kept;
         drop(state);
         self.vacate();
         // The wakers belong to the caller's executor, and may panic.
         contain(|| self.lost.notify_waiters());
-        if records.is_empty() {
+        // No caller has lost a lock that was only kept.
+        if records.is_empty() && !is_kept {
             trace::lost(None, self.key(), cause);
         }
         for record in records.iter() {
@@ -325,7 +337,7 @@ impl State {
 
     /// Returns for how long the lock must stay held.
     fn rest_of_min_hold(&self) -> Option<Duration> {
-        let rest = self.keep_until?.saturating_duration_since(time::now());
+        let rest = self.retain_until?.saturating_duration_since(time::now());
         (!rest.is_zero()).then_some(rest)
     }
 

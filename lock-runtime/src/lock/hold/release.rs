@@ -27,7 +27,7 @@ impl Hold {
             rest_of_min_hold,
         } = self.begin_release(self.checked_state());
         if let Some(rest) = rest_of_min_hold {
-            let ended = Box::pin(self.keep(claim, rest)).await;
+            let ended = Box::pin(self.retain(claim, rest)).await;
             return match phase {
                 Phase::Lost(cause, since) => Err(self.lost_error(cause, since)),
                 _ => ended,
@@ -51,20 +51,28 @@ impl Hold {
         let release = self.begin_release(self.state());
         let (releaser, was_held) = (&self.shared.releaser, release.phase == Phase::Held);
         match release.rest_of_min_hold {
-            Some(rest) => self.shared.keep_in_background(release.claim, rest),
+            Some(rest) => self.shared.retain_in_background(release.claim, rest),
             None => releaser.release_in_background(release.claim, was_held),
         }
     }
 
     /// Keeps the lock for the rest of its `min_hold`.
-    async fn keep(&self, claim: Claim, rest: Duration) -> Result<(), LockError> {
+    async fn retain(&self, claim: Claim, rest: Duration) -> Result<(), LockError> {
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
-        match self.shared.keep(&claim, rest, effort).await {
+        match self.shared.retain(&claim, rest, effort).await {
             Ok(true) => Ok(()),
             Ok(false) => Err(self.not_owner_error()),
             Err(error) => Err(self.context().unavailable(&self.name, error)),
         }
+    }
+
+    /// Ends what is told of the guards that have ended. It may call a subscriber.
+    pub(crate) fn end_records(&self) {
+        let mut state = self.state();
+        let ended = std::mem::take(&mut state.records);
+        drop(state);
+        drop(ended);
     }
 
     /// Stops renewing.

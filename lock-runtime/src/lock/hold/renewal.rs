@@ -83,6 +83,10 @@ impl Renewable for Hold {
             self.mark_lost(state, LostCause::ShutDown);
             return None;
         }
+        if state.is_kept && state.renew_at.is_some_and(|at| at <= instant) {
+            self.end_tenure(state, (instant, now));
+            return None;
+        }
         let late = state.take_late_offers(instant);
         if !late.is_empty() {
             let due = state.next_due((instant, now));
@@ -97,6 +101,7 @@ impl Renewable for Hold {
             let whole = Lease::from_request(now, state.lease.ttl()).remaining(now);
             let next = || self.shared.watchdog.next_renewal(instant, whole);
             state.renew_at = state.renew.then(next);
+            state.may_be_kept = false;
             state.lease.sends_renewal();
             let timeout = renewal_timing::timeout(state.lease.remaining(now));
             Renewal {

@@ -36,7 +36,7 @@ impl Hold {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
-        let (options, hard_limit, keep_until, fencing_token, has_proof, guard_since) = {
+        let (options, hard_limit, retain_until, fencing_token, has_proof, guard_since) = {
             let state = self.state();
             let options = LockOptions {
                 renew: state.renew,
@@ -46,7 +46,7 @@ impl Hold {
             (
                 options,
                 state.hard_limit.clone(),
-                state.keep_until,
+                state.retain_until,
                 state.fencing_token,
                 state.has_proof,
                 state.guard_since,
@@ -61,7 +61,7 @@ impl Hold {
         let now = self.now();
         let mut state = next.state();
         state.hard_limit = hard_limit;
-        state.keep_until = keep_until;
+        state.retain_until = retain_until;
         state.fencing_token = fencing_token;
         // A transaction may still run under the exclusive lock: who comes next asks the server.
         state.has_proof = has_proof;
@@ -86,7 +86,7 @@ impl Hold {
         self.vacate();
         self.release_in_background();
         match rest {
-            Some(rest) => self.shared.keep_in_background(other, rest),
+            Some(rest) => self.shared.retain_in_background(other, rest),
             None => self.shared.releaser.release_in_background(other, false),
         }
     }

@@ -18,6 +18,10 @@ impl Hold {
             ..
         } = wanted;
         let state = self.state();
+        if state.is_kept {
+            drop(state);
+            return self.shared.observer.on_tenure_over(&self.name, self.token);
+        }
         if state.phase != Phase::Held || time::elapsed_since(state.guard_since) < *held_for {
             return;
         }

@@ -4,6 +4,7 @@
 //! them is opaque.
 
 mod changes;
+pub(crate) mod keeping;
 mod remote_state;
 pub(crate) mod wait;
 
@@ -11,7 +12,8 @@ use crate::engine::token::Token;
 use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
-use crate::lock::local_lock::{Followers, LocalLock, LocalQueue, Waiter};
+use crate::lock::local_lock::{Followers, LocalLock, LocalQueue, Recalled, Waiter};
+use crate::lock::recalls::Recalls;
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -21,45 +23,39 @@ use once_cell::sync::OnceCell;
 use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 #[cfg(feature = "testing")]
 use tokio::sync::Notify;
 
 pub(crate) struct LocalQueues<T> {
     locks: Mutex<HashMap<Arc<str>, LocalLock<T>>>,
     next_ticket: AtomicU64,
+    pub(crate) recalls: Recalls,
+    /// How many locks are kept. Changes under the mutex.
+    kept: AtomicUsize,
+    max_kept: AtomicUsize,
     /// Notified when a lock is held or waited for, once a test waits for that.
     #[cfg(feature = "testing")]
     changed: OnceCell<Notify>,
 }
 
 impl<T> LocalQueues<T> {
-    pub(crate) fn new() -> Self {
+    /// Creates queues that keep that many locks at the most.
+    pub(crate) fn new(max_kept: usize) -> Self {
         LocalQueues {
             locks: Mutex::default(),
             next_ticket: AtomicU64::new(0),
+            recalls: Recalls::default(),
+            kept: AtomicUsize::new(0),
+            max_kept: AtomicUsize::new(max_kept),
             #[cfg(feature = "testing")]
             changed: OnceCell::new(),
         }
     }
 
-    /// Returns `true` if the server may grant the lock at once, as far as this process knows: no caller of this
-    /// process waits, none lingers after it waited along with other processes, and no hold is in the way.
-    pub(crate) fn may_try(&self, name: &str, limit: Limit) -> bool {
-        let locks = self.locked();
-        locks.get(name).is_none_or(|lock| lock.may_try(limit))
-    }
-
     /// Returns `true` if this process neither holds the lock nor waits for it.
     pub(crate) fn is_unused(&self, name: &str) -> bool {
         !self.locked().contains_key(name)
-    }
-
-    /// Returns `true` if a caller of this process waits for the lock, or holds it so that no other can.
-    pub(crate) fn is_busy(&self, name: &str, limit: Limit) -> bool {
-        let locks = self.locked();
-        let lock = locks.get(name);
-        lock.is_some_and(|lock| lock.has_waiters() || lock.excludes(limit))
     }
 
     /// Returns `true` if a caller of this process waits for the lock.
@@ -106,25 +102,6 @@ impl<T> LocalQueues<T> {
     ) -> Option<Waiter<T>> {
         let mut locks = self.locked();
         locks.get_mut(name)?.pop_front_if(limit, condition)
-    }
-
-    /// Removes the waiter at the front under the same conditions, for the hold with `token`. If there is none, records
-    /// that this process no longer holds the lock with `token`.
-    pub(crate) fn pop_front_or_clear_holder(
-        &self,
-        name: &Arc<str>,
-        token: Token,
-        condition: impl FnOnce(LockOptions, Option<bool>) -> bool,
-    ) -> Option<Waiter<T>> {
-        let mut locks = self.locked();
-        let Entry::Occupied(mut lock) = locks.entry(name.clone()) else {
-            return None;
-        };
-        let waiter = lock.get_mut().pop_front_if(token.limit(), condition);
-        if waiter.is_none() {
-            remove_holder(lock, token);
-        }
-        waiter
     }
 
     pub(crate) fn pop_front(&self, name: &str, limit: Limit) -> Option<Waiter<T>> {
@@ -190,17 +167,25 @@ impl<T> LocalQueues<T> {
 
     pub(crate) fn set_holder(&self, name: &Arc<str>, token: Token) {
         let mut locks = self.locked();
-        locks.entry(name.clone()).or_default().add_holder(token);
+        let lock = locks.entry(name.clone()).or_default();
+        lock.add_holder(token);
+        if token.is_recallable() && self.recalls.have(token) {
+            lock.recalled = Recalled::Yes;
+        }
         drop(locks);
         self.report_change();
     }
 
-    /// Records that this process no longer holds the lock with `token`.
-    pub(crate) fn clear_holder(&self, name: &Arc<str>, token: Token) {
+    /// Records that this process no longer holds the lock with `token`. Returns the guard if it is kept.
+    #[must_use = "to be dropped when no mutex is locked"]
+    pub(crate) fn clear_holder(&self, name: &Arc<str>, token: Token) -> Option<T> {
         let mut locks = self.locked();
-        if let Entry::Occupied(lock) = locks.entry(name.clone()) {
-            remove_holder(lock, token);
-        }
+        let Entry::Occupied(mut lock) = locks.entry(name.clone()) else {
+            return None;
+        };
+        let kept = self.take_kept(lock.get_mut(), Some(token));
+        remove_holder(lock, token);
+        kept
     }
 
     /// Returns `true` if a hold of this process may be handed to waiters with that limit.

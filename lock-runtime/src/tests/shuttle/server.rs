@@ -5,8 +5,10 @@ use crate::config::Config;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
+use crate::engine::opening::Opened;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::options::Report;
+use crate::process::ProcessId;
 use crate::tests::shuttle::delayed_engine::DelayedEngine;
 use crate::tests::shuttle::grant_log::{GrantLog, TTL};
 use crate::tests::shuttle::process::Process;
@@ -59,9 +61,9 @@ impl Server {
         // Nobody looks at these processes.
         let config = config.report(Report::Off);
         let io = IoThread::start().unwrap();
-        let server = "distant".into();
-        let (clock, engine) = (virtual_time::clock(), Arc::new(engine));
-        let inner = ManagerInner::start(io, clock, engine, server, &config);
+        let opened: Opened = (Arc::new(engine), "distant".into());
+        let (clock, process) = (virtual_time::clock(), ProcessId::random());
+        let inner = ManagerInner::start(io, clock, process, opened, &config);
         slot.fill(&inner);
         Arc::new(Process::new(LockManager { inner }, self.log.clone()))
     }

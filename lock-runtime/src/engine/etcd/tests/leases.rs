@@ -39,7 +39,10 @@ impl Client {
         let (sender, events) = mpsc::unbounded_channel();
         let handler = Arc::new(move |event| drop(sender.send(event)));
         let io = IoThread::start().unwrap();
-        let (engine, _) = config.open(io, clock.clone(), handler).await.unwrap();
+        let (engine, _) = config
+            .open(io, clock.clone(), ProcessId::random(), handler)
+            .await
+            .unwrap();
         Client {
             server,
             clock,
@@ -54,6 +57,7 @@ impl Client {
 
     async fn acquire(&self) -> Claim {
         let attempt = Attempt {
+            is_lazy: false,
             process: ProcessId::random(),
             name: "lock:row".into(),
             ttl: TTL,

@@ -39,7 +39,7 @@ impl Process {
         let io = IoThread::start().unwrap();
         let (engine, _) = config
             .into()
-            .open(io, Clock::default(), handler)
+            .open(io, Clock::default(), ProcessId::random(), handler)
             .await
             .unwrap();
         Process {
@@ -51,6 +51,7 @@ impl Process {
 
     pub(super) async fn acquire(&self, name: &str, limit: Limit) -> Option<Claim> {
         let attempt = Attempt {
+            is_lazy: false,
             process: self.id,
             name: name.into(),
             ttl: TTL,

@@ -52,7 +52,12 @@ impl Process {
         let (sender, events) = mpsc::unbounded_channel();
         let handler = Arc::new(move |event| drop(sender.send(event)));
         let config = config.connect_timeout(millis(20_000));
-        let open = config.open(IoThread::start().unwrap(), Clock::System, handler);
+        let open = config.open(
+            IoThread::start().unwrap(),
+            Clock::System,
+            ProcessId::random(),
+            handler,
+        );
         let (engine, _) = open.await.unwrap();
         let id = ProcessId::random();
         Process { engine, id, events }

@@ -2,6 +2,7 @@ use super::{Process, soon};
 use crate::config::Config;
 use crate::engine::error::EngineErrorKind;
 use crate::limit::Limit;
+use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::warning::WarningKind;
@@ -59,7 +60,12 @@ async fn right_that_locks_need_since_version_3_is_named() {
     server.execute("REVOKE SELECT ON distributed_lock.taken FROM PUBLIC");
     let config = Config::new(server.url_for("clerk"));
     let handler = Arc::new(drop);
-    let open = config.open(IoThread::start().unwrap(), Clock::System, handler);
+    let open = config.open(
+        IoThread::start().unwrap(),
+        Clock::System,
+        ProcessId::random(),
+        handler,
+    );
     let error = open.await.err().unwrap();
     let words = format!("{error:?}");
     assert!(

@@ -53,8 +53,9 @@ type MessageHandler = Arc<dyn Fn(&[Value]) + Send + Sync>;
 #[derive(Clone)]
 pub(crate) struct PushHandler {
     pub(crate) message: MessageHandler,
-    /// Called for every new connection, after its setup commands.
-    pub(crate) connected: Arc<dyn Fn() + Send + Sync>,
+    /// Called for every new connection, after its setup commands: with `true` if the server has accepted the optional
+    /// ones, too.
+    pub(crate) connected: Arc<dyn Fn(bool) + Send + Sync>,
 }
 
 /// The way requests are sent.
@@ -118,9 +119,9 @@ impl Connector {
         if endpoint.requires_master_role() {
             require_master(&mut handshake.redis).await?;
         }
-        self.set_up(&handshake.redis).await?;
+        let accepted = self.set_up(&handshake.redis).await?;
         if let Some(handler) = &self.push_handler {
-            (handler.connected)();
+            (handler.connected)(accepted);
         }
         let transport = self.transport(handshake, ended).await?;
         Ok(Connection::new(endpoint.clone(), self.io, transport))
@@ -185,8 +186,9 @@ impl Connector {
         begun.await.map_err(connect_error)
     }
 
-    /// Sends all commands that set the connection up at once, so that it takes one round trip.
-    async fn set_up(&mut self, redis: &MultiplexedConnection) -> Result<(), EngineError> {
+    /// Sends all commands that set the connection up at once, so that it takes one round trip. Returns `true` if the server
+    /// has accepted the optional ones, too.
+    async fn set_up(&mut self, redis: &MultiplexedConnection) -> Result<bool, EngineError> {
         // Requests that are still on their way on the previous connection must not be carried out after those
         // on the new one: a late acquisition would hold the lock without a holder.
         let kill = self.previous_client.as_ref().map(ClientId::kill);
@@ -204,6 +206,7 @@ impl Connector {
             let mut redis = redis.clone();
             async move { (purpose, command.query_async::<Value>(&mut redis).await) }
         }));
+        let mut accepted = true;
         for (purpose, reply) in replies.await {
             match (purpose, reply) {
                 (Purpose::KillPrevious, reply) => {
@@ -222,10 +225,10 @@ impl Connector {
                     return Err(connect_error(error));
                 }
                 // A server that does not load scripts ahead gets their source when they are called.
-                (Purpose::Optional, _) => {}
+                (Purpose::Optional, reply) => accepted &= reply.is_ok(),
             }
         }
-        Ok(())
+        Ok(accepted)
     }
 }
 

@@ -1,17 +1,19 @@
-//! The subscription to this process's channel, and to that on which all are asked, on a connection of its own.
+//! The subscription to this process's channels, and to that on which all are asked, on a connection of its own.
 
 use crate::engine::common::message::Dialect;
 use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::common::upkeep::Connect;
 use crate::engine::error::EngineError;
-use crate::engine::event::{EngineEvent, EventHandler};
+use crate::engine::event::{EngineEvent, EventHandler, Grant};
 use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
 use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::keys::Keys;
+use crate::process::ProcessId;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, elapsed_since, now};
 use redis::{FromRedisValue, Value};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -24,6 +26,8 @@ pub(crate) struct Subscription {
     connector: Connector,
     timeout: Duration,
     connection: OnceLock<Arc<ReconnectingConnection>>,
+    /// The server has accepted the other channels, too.
+    hears_all: Arc<AtomicBool>,
 }
 
 const MESSAGES: Dialect = Dialect {
@@ -46,22 +50,34 @@ pub(crate) fn parse_message(message: &[Value], asks: &str) -> Option<EngineEvent
 
 impl Subscription {
     /// Creates a subscription whose connections are made like those of `connector`.
-    pub(crate) fn new(connector: &Connector, keys: &Keys, handler: EventHandler) -> Self {
+    pub(crate) fn new(
+        connector: &Connector,
+        keys: &Keys,
+        process: ProcessId,
+        handler: EventHandler,
+    ) -> Self {
         let channel = keys.channel(&Uuid::new_v4().simple().to_string());
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
         let asks = keys.asks();
-        let mut subscribe_asks = redis::cmd("SUBSCRIBE");
-        subscribe_asks.arg(&asks);
+        let mut subscribe_others = redis::cmd("SUBSCRIBE");
+        subscribe_others.arg(&asks).arg(keys.recalls(process));
+        let hears_all = Arc::<AtomicBool>::default();
+        let hears = hears_all.clone();
         let (on_connected, keys) = (handler.clone(), keys.clone());
         let push_handler = PushHandler {
             message: Arc::new(move |message| match parse_message(message, &asks) {
                 // The lock of another prefix is not ours, whatever the token.
-                Some(EngineEvent::Granted(grant)) if !keys.has(&grant.name) => {}
+                Some(
+                    EngineEvent::Granted(Grant { name, .. }) | EngineEvent::Recalled { name, .. },
+                ) if !keys.has(&name) => {}
                 Some(news) => handler(news),
                 None => {}
             }),
-            connected: Arc::new(move || on_connected(EngineEvent::Resubscribed)),
+            connected: Arc::new(move |accepted| {
+                hears.store(accepted, Ordering::SeqCst);
+                on_connected(EngineEvent::Resubscribed);
+            }),
         };
         Subscription {
             channel,
@@ -69,19 +85,25 @@ impl Subscription {
             timeout: connector.timeouts.command,
             connector: Connector {
                 setup_commands: vec![subscribe],
-                // A user who may not subscribe to it is granted locks all the same.
-                optional_commands: vec![subscribe_asks],
+                // A user who may not subscribe to them is granted locks all the same.
+                optional_commands: vec![subscribe_others],
                 push_handler: Some(push_handler),
                 send_mode: SendMode::Direct,
                 ..connector.clone()
             },
             connection: OnceLock::new(),
+            hears_all,
         }
     }
 
     /// Waits until the subscription is made: the server must not grant a lock to this process before.
     pub(crate) async fn subscribed(&self, deadline: Instant) -> Result<(), EngineError> {
         self.begin().connection_by(deadline, false).await.map(drop)
+    }
+
+    /// Returns `true` if recalls reach this process now; otherwise begins the subscription.
+    pub(crate) fn hears_recalls(&self) -> bool {
+        self.begin().present().is_some() && self.hears_all.load(Ordering::SeqCst)
     }
 
     /// Begins the subscription, unless it was begun before.
@@ -97,7 +119,7 @@ impl Subscription {
         let mut connector = self.connector.clone();
         let push_handler = connector.push_handler.as_mut();
         if let Some(push_handler) = push_handler {
-            push_handler.connected = Arc::new(|| {});
+            push_handler.connected = Arc::new(|_| {});
         }
         connector.optional_commands.clear();
         let connect = async move {

@@ -12,6 +12,7 @@ use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::limit::Limit;
+use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
@@ -33,7 +34,9 @@ impl Process {
         let (sender, events) = unbounded_channel();
         let handler = Arc::new(move |event| drop(sender.send(event)));
         let (config, io) = (config.into(), IoThread::start().unwrap());
-        let opened = config.open(io, Clock::System, handler).await;
+        let opened = config
+            .open(io, Clock::System, ProcessId::random(), handler)
+            .await;
         Process {
             engine: opened.unwrap().0,
             events,

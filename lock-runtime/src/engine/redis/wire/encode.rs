@@ -226,6 +226,7 @@ mod tests {
 
     fn attempt(name: &str, limit: Limit, others: Option<Arc<[Arc<str>]>>) -> Attempt {
         Attempt {
+            is_lazy: false,
             process: ProcessId::random(),
             name: name.into(),
             ttl: Duration::from_secs(30),

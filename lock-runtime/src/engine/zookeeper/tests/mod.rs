@@ -53,7 +53,10 @@ impl Peer {
         };
         let (io, clock) = (IoThread::start().unwrap(), Clock::System);
         let config = config.connect_timeout(LONG).command_timeout(LONG / 8);
-        let (engine, _) = config.open(io, clock, Arc::new(handler)).await.unwrap();
+        let (engine, _) = config
+            .open(io, clock, ProcessId::random(), Arc::new(handler))
+            .await
+            .unwrap();
         Peer {
             engine,
             process: ProcessId::random(),

@@ -125,6 +125,7 @@ pub(crate) fn acquire(name: &str) -> Request {
 
 fn attempt(name: &str) -> Attempt {
     Attempt {
+        is_lazy: false,
         process: ProcessId::random(),
         limit: Limit::EXCLUSIVE,
         waits: false,

@@ -195,7 +195,7 @@ impl Monitor {
             push_handler: Some(PushHandler {
                 // The message names no epoch, so the Sentinel is polled for it.
                 message: Arc::new(move |_| poll()),
-                connected,
+                connected: Arc::new(move |_| connected()),
             }),
             ..Connector::new(io, Arc::new(address), timeouts, SendMode::Direct)
         }

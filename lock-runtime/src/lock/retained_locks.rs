@@ -1,4 +1,4 @@
-//! The locks without a guard that this process keeps until the end of their `min_hold`.
+//! The locks without a guard that this process retains until the end of their `min_hold`.
 
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
@@ -9,21 +9,21 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use tokio::sync::Notify;
 
-/// The claims of the locks that this process keeps.
+/// The claims of the locks that this process retains.
 #[derive(Default)]
-pub(crate) struct KeptLocks {
+pub(crate) struct RetainedLocks {
     tokens: Mutex<HashMap<Arc<str>, Vec<Token>>>,
     ended: Notify,
 }
 
-impl KeptLocks {
-    /// Returns `true` if a kept lock is in the way of every other holder with that limit.
+impl RetainedLocks {
+    /// Returns `true` if a retained lock is in the way of every other holder with that limit.
     pub(crate) fn exclude(&self, name: &str, limit: Limit) -> bool {
         let tokens = self.tokens();
         let excludes = |token: &Token| limit.is_exclusive() || token.limit().is_exclusive();
         tokens
             .get(name)
-            .is_some_and(|kept| kept.iter().any(excludes))
+            .is_some_and(|tokens| tokens.iter().any(excludes))
     }
 
     pub(crate) fn add(&self, claim: &Claim) {
@@ -35,39 +35,39 @@ impl KeptLocks {
     }
 
     pub(crate) fn remove(&self, claim: &Claim) {
-        if let Entry::Occupied(mut kept) = self.tokens().entry(claim.name.clone()) {
-            kept.get_mut().retain(|token| *token != claim.token);
-            if kept.get().is_empty() {
-                kept.remove();
+        if let Entry::Occupied(mut tokens) = self.tokens().entry(claim.name.clone()) {
+            tokens.get_mut().retain(|token| *token != claim.token);
+            if tokens.get().is_empty() {
+                tokens.remove();
             }
         }
     }
 
-    /// Stops keeping the lock with that token, if it is kept.
+    /// Stops retaining the lock with that token, if it is retained.
     pub(crate) fn end(&self, token: Token) {
         let mut tokens = self.tokens();
         tokens
             .values_mut()
-            .for_each(|kept| kept.retain(|other| *other != token));
+            .for_each(|tokens| tokens.retain(|other| *other != token));
         drop(tokens);
         self.ended.notify_waiters();
     }
 
-    /// Waits until the lock is no longer to be kept.
+    /// Waits until the lock is no longer to be retained.
     pub(crate) async fn ended(&self, claim: &Claim) {
         loop {
             let ended = self.ended.notified();
-            if !self.is_kept(claim) {
+            if !self.is_retained(claim) {
                 return;
             }
             ended.await;
         }
     }
 
-    fn is_kept(&self, claim: &Claim) -> bool {
+    fn is_retained(&self, claim: &Claim) -> bool {
         let tokens = self.tokens();
-        let kept = tokens.get(&claim.name);
-        kept.is_some_and(|kept| kept.contains(&claim.token))
+        let of_name = tokens.get(&claim.name);
+        of_name.is_some_and(|tokens| tokens.contains(&claim.token))
     }
 
     fn tokens(&self) -> MutexGuard<'_, HashMap<Arc<str>, Vec<Token>>> {

@@ -1,4 +1,4 @@
-//! Keeps a lock without a guard until the end of its `min_hold`, and then releases it.
+//! Retains a lock without a guard until the end of its `min_hold`, and then releases it.
 
 use crate::engine::error::EngineError;
 use crate::engine::request::{Claim, EngineFuture};
@@ -13,9 +13,9 @@ use tokio::time::Instant;
 const RELEASE_TIME: Duration = Duration::from_millis(500);
 
 impl Shared {
-    /// Keeps a lock for the rest of its `min_hold`, and then releases it, so that the next waiter enters before any
+    /// Retains a lock for the rest of its `min_hold`, and then releases it, so that the next waiter enters before any
     /// newcomer. If this process ends first, the lock expires shortly after. Returns `true` if the claim owned it.
-    pub(crate) async fn keep(
+    pub(crate) async fn retain(
         self: &Arc<Self>,
         claim: &Claim,
         rest: Duration,
@@ -30,26 +30,26 @@ impl Shared {
             let renewed = context.engine.renew(std::slice::from_ref(&claim), deadline);
             Box::pin(async move { renewed.await?.pop().unwrap_or(Ok(false)) })
         };
-        let kept = context.retry(effort, renew).await;
-        if !matches!(kept, Ok((true, _))) {
+        let renewed = context.retry(effort, renew).await;
+        if !matches!(renewed, Ok((true, _))) {
             self.releaser.forget(&claim);
-            return kept.map(|_| false);
+            return renewed.map(|_| false);
         }
-        let kept = KeptLock::begin(self.clone(), claim);
+        let retained = RetainedLock::begin(self.clone(), claim);
         // A task, not a hold of the watchdog: neither a shutdown nor the end of the manager ends it.
-        context.io.spawn_detached(kept.release_at(due));
+        context.io.spawn_detached(retained.release_at(due));
         Ok(true)
     }
 
     /// Does the same in the background. If the server does not confirm it in that time, the lock is released.
-    pub(crate) fn keep_in_background(self: &Arc<Self>, claim: Claim, rest: Duration) {
+    pub(crate) fn retain_in_background(self: &Arc<Self>, claim: Claim, rest: Duration) {
         let this = self.clone();
         self.context.tasks.spawn(async move {
             let effort = Effort::InBackground {
                 deadline: deadline_in(rest),
                 ttl: rest,
             };
-            if this.keep(&claim, rest, effort).await.is_err() {
+            if this.retain(&claim, rest, effort).await.is_err() {
                 this.releaser
                     .release_until_confirmed(&claim, false, true)
                     .await;
@@ -58,26 +58,26 @@ impl Shared {
     }
 }
 
-struct KeptLock {
+struct RetainedLock {
     shared: Arc<Shared>,
     claim: Claim,
 }
 
-impl KeptLock {
-    fn begin(shared: Arc<Shared>, claim: Claim) -> KeptLock {
-        shared.kept.add(&claim);
-        KeptLock { shared, claim }
+impl RetainedLock {
+    fn begin(shared: Arc<Shared>, claim: Claim) -> RetainedLock {
+        shared.retained.add(&claim);
+        RetainedLock { shared, claim }
     }
 
     async fn release_at(self, due: Instant) {
-        let _ = timeout_at(due, self.shared.kept.ended(&self.claim)).await;
+        let _ = timeout_at(due, self.shared.retained.ended(&self.claim)).await;
         let releaser = &self.shared.releaser;
         releaser.release_in_background(self.claim.clone(), false);
     }
 }
 
-impl Drop for KeptLock {
+impl Drop for RetainedLock {
     fn drop(&mut self) {
-        self.shared.kept.remove(&self.claim);
+        self.shared.retained.remove(&self.claim);
     }
 }

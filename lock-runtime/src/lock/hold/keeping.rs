@@ -1,0 +1,71 @@
+//! A hold that its process keeps for its next call.
+
+use crate::lock::hold::{Hold, Phase, State};
+use crate::options::LockOptions;
+use crate::util::clock::Timestamp;
+use crate::util::sync::MutexGuard;
+use crate::util::time;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// A lease that ends sooner is not worth another guard.
+const WORTHWHILE: Duration = Duration::from_millis(500);
+
+impl Hold {
+    /// Keeps the lock for the next call, if the guard that ends leaves it to this process. The caller owns the hold then.
+    pub(crate) fn keep(&self) -> bool {
+        let (instant, now) = (time::now(), self.now());
+        let mut state = self.state();
+        let keeps = state.phase == Phase::Held
+            && state.may_be_kept
+            && state.is_lazy
+            && !state.replaced
+            && !state.has_proof
+            && state.rest_of_min_hold().is_none()
+            && state.renew_at.is_some_and(|due| instant < due)
+            && state.lease.remaining(now) >= (state.lease.ttl() / 3).min(WORTHWHILE)
+            && self.context().handoff.max_count > 0
+            && !self.context().is_closed()
+            && self.context().engine.hears_recalls();
+        if keeps {
+            state.is_kept = true;
+            state.hard_limit = None;
+            self.guards.store(1, Ordering::Release);
+        }
+        keeps
+    }
+
+    /// Gives a kept lock to a guard with these options. Returns `false` if that is not possible; then the lock is no longer
+    /// to be kept.
+    pub(crate) fn try_resume(self: &Arc<Self>, options: LockOptions) -> bool {
+        let resumes = self.limit() == options.limit
+            && options.renew
+            && options.ttl == self.state().lease.ttl()
+            && self.try_reassign(options, Some(false));
+        if !resumes {
+            self.state().may_be_kept = false;
+        }
+        resumes
+    }
+
+    /// Returns for how long this process may keep the lock after it was acquired.
+    pub(crate) fn tenure(&self) -> Duration {
+        self.state().lease.ttl() / 3
+    }
+
+    /// Gives a kept lock back, since its renewal is due. `instant` and `now` are the same point in time.
+    pub(super) fn end_tenure(
+        self: &Arc<Self>,
+        mut state: MutexGuard<'_, State>,
+        (instant, now): (Instant, Timestamp),
+    ) {
+        state.may_be_kept = false;
+        // A caller that is about to resume it renews it.
+        let end = instant + state.remaining(now);
+        self.schedule(&mut state, end);
+        drop(state);
+        self.shared.observer.on_tenure_over(&self.name, self.token);
+    }
+}

@@ -1,0 +1,151 @@
+//! The locks that this process keeps for its next calls, although no caller holds them.
+
+use crate::engine::token::Token;
+use crate::limit::Limit;
+use crate::lock::local_lock::{LocalLock, Recalled, Waiter};
+use crate::lock::local_queue::{LocalQueues, remove_holder};
+use crate::options::LockOptions;
+use std::collections::hash_map::Entry;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+/// What a caller that has not tried yet finds.
+pub(crate) enum Standing<T> {
+    /// The server may grant the lock at once.
+    Free,
+    /// A caller of this process holds the lock or waits for it.
+    Busy,
+    /// This process keeps the lock, and the caller may resume it.
+    Kept(T),
+}
+
+/// What becomes of a hold whose last guard has ended.
+pub(crate) enum Next<T> {
+    /// This waiter receives it.
+    Waiter(Waiter<T>),
+    Kept,
+    /// This process no longer counts as the holder, and must release the lock. `recalled`: another one waits for it.
+    Released {
+        recalled: bool,
+    },
+}
+
+impl<T> LocalQueues<T> {
+    /// Returns the guard of a kept lock, or whether the server may grant the lock at once, as far as this process knows:
+    /// no caller of this process waits, none lingers after it waited along with other processes, and no hold is in the
+    /// way.
+    pub(crate) fn standing(&self, name: &str, limit: Limit) -> Standing<T> {
+        self.standing_if(name, |lock| lock.may_try(limit))
+    }
+
+    /// Does the same for a single try, which is made unless a caller of this process waits for the lock, or holds it so
+    /// that no other can.
+    pub(crate) fn standing_of_try(&self, name: &str, limit: Limit) -> Standing<T> {
+        self.standing_if(name, |lock| !lock.has_waiters() && !lock.excludes(limit))
+    }
+
+    fn standing_if(&self, name: &str, may_try: impl FnOnce(&LocalLock<T>) -> bool) -> Standing<T> {
+        let mut locks = self.locked();
+        let Some(lock) = locks.get_mut(name) else {
+            return Standing::Free;
+        };
+        match self.take_kept(lock, None) {
+            Some(kept) => Standing::Kept(kept),
+            None if may_try(lock) => Standing::Free,
+            None => Standing::Busy,
+        }
+    }
+
+    /// Removes the waiter at the front if no caller with another limit came before it, and if `may_take` holds for its
+    /// options and the known remote waiters. If there is none, keeps the guard that `keep` returns, unless another process
+    /// waits; otherwise records that this process no longer holds the lock with `token`.
+    pub(crate) fn next(
+        &self,
+        name: &Arc<str>,
+        token: Token,
+        may_take: impl FnOnce(LockOptions, Option<bool>) -> bool,
+        keep: impl FnOnce() -> Option<T>,
+    ) -> Next<T> {
+        let mut locks = self.locked();
+        let Entry::Occupied(mut entry) = locks.entry(name.clone()) else {
+            return Next::Released { recalled: false };
+        };
+        let lock = entry.get_mut();
+        let recalled = lock.recalled;
+        let may_take = |options, others| match recalled {
+            Recalled::Yes => may_take(options, Some(true)),
+            _ => may_take(options, others),
+        };
+        if let Some(waiter) = lock.pop_front_if(token.limit(), may_take) {
+            return Next::Waiter(waiter);
+        }
+        if token.is_recallable()
+            && lock.may_keep(token)
+            && self.kept.load(Ordering::Relaxed) < self.max_kept.load(Ordering::Relaxed)
+            && let Some(guard) = keep()
+        {
+            lock.keep(token, guard);
+            self.kept.fetch_add(1, Ordering::Relaxed);
+            return Next::Kept;
+        }
+        remove_holder(entry, token);
+        Next::Released {
+            recalled: recalled == Recalled::Yes,
+        }
+    }
+
+    /// Records that another process waits for the lock that is held with `token`. Returns the guard if it is kept.
+    pub(crate) fn recall(&self, name: &str, token: Token) -> Option<T> {
+        let mut locks = self.locked();
+        let lock = locks.get_mut(name);
+        let is_held = |lock: &&mut LocalLock<T>| lock.holders().any(|holder| holder == token);
+        let kept = match lock.filter(is_held) {
+            Some(lock) => {
+                lock.recalled = Recalled::Yes;
+                self.take_kept(lock, Some(token))
+            }
+            None => {
+                self.recalls.came_early(token);
+                None
+            }
+        };
+        drop(locks);
+        self.recalls.arrived.notify_waiters();
+        kept
+    }
+
+    /// Records that other processes may wait for any lock. Returns the guards of those that are kept.
+    pub(crate) fn recall_all(&self) -> Vec<T> {
+        let mut locks = self.locked();
+        let held = locks.values_mut().filter(|lock| lock.holder.is_some());
+        let kept = held.filter_map(|lock| {
+            if lock.recalled == Recalled::No {
+                lock.recalled = Recalled::Perhaps;
+            }
+            self.take_kept(lock, None)
+        });
+        kept.collect()
+    }
+
+    /// Keeps no lock from now on. Returns the guards of those that are kept.
+    pub(crate) fn stop_keeping(&self) -> Vec<T> {
+        // Before the mutex: whoever has it next keeps nothing.
+        self.max_kept.store(0, Ordering::Relaxed);
+        self.recall_all()
+    }
+
+    /// Returns the guard of the lock if it is kept with `token`.
+    pub(crate) fn take_kept_with(&self, name: &str, token: Token) -> Option<T> {
+        let mut locks = self.locked();
+        self.take_kept(locks.get_mut(name)?, Some(token))
+    }
+
+    /// Returns the guard of a kept lock: if it is kept with that token, or whatever the token.
+    pub(super) fn take_kept(&self, lock: &mut LocalLock<T>, token: Option<Token>) -> Option<T> {
+        let kept = lock.take_kept(token);
+        if kept.is_some() {
+            self.kept.fetch_sub(1, Ordering::Relaxed);
+        }
+        kept
+    }
+}

@@ -1,0 +1,284 @@
+//! Locks that stay with their process between its calls: `release = "lazy"`.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode};
+
+use super::fixture::Fixture;
+use lock_test_support::servers::AGAIN;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+
+const LONG: Duration = Duration::from_secs(60);
+
+/// Of a lease so long, a tenure ends in no case.
+const TTL: Duration = Duration::from_secs(36);
+
+fn lazy(locks: &LockManager, key: &str) -> Lock {
+    let lock = locks.lock(key).ttl(TTL).wait(LONG);
+    lock.release_mode(ReleaseMode::Lazy)
+}
+
+async fn call(lock: Lock) {
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Returns how many calls of the process needed no request.
+fn resumed(locks: &LockManager) -> u64 {
+    locks.stats().acquired_locally
+}
+
+/// Calls until the lock is kept between two calls. Returns `false` if this topology keeps none.
+async fn is_kept(fixture: &Fixture, locks: &LockManager, lock: impl Fn() -> Lock) -> bool {
+    if !fixture.keeps() {
+        call(lock()).await;
+        return false;
+    }
+    let before = resumed(locks);
+    let kept = async {
+        loop {
+            call(lock()).await;
+            call(lock()).await;
+            if resumed(locks) > before {
+                return;
+            }
+            tokio::time::sleep(millis(10)).await;
+        }
+    };
+    within(AGAIN, kept).await;
+    true
+}
+
+pub async fn next_call_of_the_process_needs_no_request(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    let lock = || lazy(&locks, &row);
+    if !is_kept(&fixture, &locks, lock).await {
+        assert!(!fixture.is_held(&row).await, "released as usual");
+        return locks.shutdown().await;
+    }
+    let before = resumed(&locks);
+    let mut last = 0;
+    for n in 0..20 {
+        let guard = lock().acquire().await.unwrap();
+        assert!(guard.is_valid() && guard.remaining() > TTL / 2);
+        if n % 5 == 0 {
+            let token = guard.fencing_token().await.unwrap();
+            assert!(token > last, "each guard has a number of its own");
+            last = token;
+        }
+        drop(guard);
+        let tried = lock().wait(Duration::ZERO).try_acquire().await.unwrap();
+        tried.unwrap().release().await.unwrap();
+        assert!(lock().run(async |guard| guard.is_valid()).await.unwrap());
+    }
+    assert_eq!(resumed(&locks), before + 60);
+    assert!(
+        fixture.is_held(&row).await,
+        "a single try does not recall it"
+    );
+    assert_eq!(resumed(&locks), before + 60);
+    locks.shutdown().await;
+}
+
+pub async fn waiter_elsewhere_recalls_a_kept_lock(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    let watch = Stopwatch::start();
+    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let guard = within(AGAIN, waits.acquire()).await.unwrap();
+    let took = watch.elapsed();
+    assert!(took < NOISE, "{took:?}");
+    guard.release().await.unwrap();
+    // It is not kept again at once, so that processes that alternate lose one recall a tenure.
+    let before = resumed(&locks);
+    for _ in 0..5 {
+        call(lazy(&locks, &row)).await;
+        assert!(!fixture.is_held(&row).await);
+    }
+    assert_eq!(resumed(&locks), before);
+    locks.shutdown().await;
+}
+
+pub async fn recall_during_a_body_ends_with_it(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    let body = lazy(&locks, &row).acquire().await.unwrap();
+    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let waiter = tokio::spawn(waits.acquire());
+    let others = fixture.other().clone();
+    let queued = async {
+        while others.inspect(&row).await.unwrap().waiting() == 0 {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    within(AGAIN, queued).await;
+    // The recall may be under way.
+    tokio::time::sleep(millis(50)).await;
+    assert!(body.is_valid() && !waiter.is_finished());
+    let watch = Stopwatch::start();
+    drop(body);
+    let next = within(AGAIN, waiter).await.unwrap().unwrap();
+    assert!(watch.elapsed() < NOISE);
+    next.release().await.unwrap();
+    locks.shutdown().await;
+}
+
+/// Nothing renews a lock that no body holds, and from then on it is released with its guard.
+pub async fn kept_lock_is_released_when_its_renewal_is_due(fixture: Fixture) {
+    let (locks, ttl) = (fixture.another().await, millis(1800));
+    let lock = |key: &str| lazy(&locks, &fixture.key(key)).ttl(ttl);
+    let row = fixture.key("row");
+    if is_kept(&fixture, &locks, || lock("row")).await {
+        let watch = Stopwatch::start();
+        fixture.until_free(&row, ttl / 3 + NOISE).await;
+        assert!(watch.elapsed() < ttl / 3 + NOISE);
+    }
+    assert_eq!(locks.stats().renewed, 0);
+    is_kept(&fixture, &locks, || lock("held")).await;
+    let guard = lock("held").acquire().await.unwrap();
+    let renewed = async {
+        while locks.stats().renewed == 0 {
+            assert!(guard.is_valid());
+            tokio::time::sleep(millis(10)).await;
+        }
+    };
+    within(AGAIN, renewed).await;
+    guard.release().await.unwrap();
+    assert!(!fixture.is_held(&fixture.key("held")).await);
+    locks.shutdown().await;
+}
+
+pub async fn call_that_a_kept_lock_does_not_suit_ends_it(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    let lock = || lazy(&locks, &row);
+    let keep = async || is_kept(&fixture, &locks, lock).await;
+    let single = || locks.lock(&*row).ttl(TTL).wait(Duration::ZERO);
+    let mut others = vec![
+        single().ttl(TTL / 2),
+        single().renew(false),
+        single().read(),
+    ];
+    if fixture.has_permits() {
+        others.push(single().permits(3));
+    }
+    for other in others {
+        keep().await;
+        let guard = other.try_acquire().await.unwrap().expect("it was free");
+        guard.release().await.unwrap();
+        assert!(!fixture.is_held(&row).await);
+    }
+    keep().await;
+    let both = [row.clone(), fixture.key("second")];
+    let guard = locks.lock_all(&both).ttl(TTL).wait(LONG).acquire().await;
+    guard.unwrap().release().await.unwrap();
+    keep().await;
+    let confirmed = single().acquire().await.unwrap();
+    confirmed.release().await.unwrap();
+    assert!(!fixture.is_held(&row).await, "the last guard decides");
+    locks.shutdown().await;
+}
+
+/// In order of arrival, and without a request as long as nobody else waits.
+pub async fn callers_of_the_process_wait_beside_no_kept_lock(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    let inside = Arc::new(AtomicU64::new(0));
+    let mut calls = tokio::task::JoinSet::new();
+    for n in 0..40_u64 {
+        let lock = match n % 3 {
+            0 => lazy(&locks, &row),
+            1 => locks.lock(&*row).ttl(TTL).wait(LONG),
+            _ => lazy(fixture.other(), &row),
+        };
+        let inside = inside.clone();
+        let body = async move |_: &LockGuard| {
+            assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two bodies");
+            tokio::task::yield_now().await;
+            inside.fetch_sub(1, Ordering::SeqCst);
+        };
+        calls.spawn(lock.run(body));
+    }
+    let all = async {
+        while let Some(ended) = calls.join_next().await {
+            ended.unwrap().unwrap();
+        }
+    };
+    within(LONG, all).await;
+    locks.shutdown().await;
+    let last = fixture.other().lock(&*row).wait(LONG).acquire();
+    within(AGAIN, last).await.unwrap().release().await.unwrap();
+}
+
+pub async fn kept_locks_are_released_with_their_manager(fixture: Fixture) {
+    for ends_by_shutdown in [true, false] {
+        let (locks, row) = (fixture.another().await, fixture.key("row"));
+        is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+        match ends_by_shutdown {
+            true => within(AGAIN, locks.shutdown()).await,
+            false => drop(locks),
+        }
+        fixture.until_free(&row, NOISE).await;
+    }
+}
+
+/// Guards that outlive their manager keep nothing.
+pub async fn last_guard_of_a_manager_keeps_nothing(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    let guard = lazy(&locks, &row).acquire().await.unwrap();
+    drop(locks);
+    drop(guard);
+    fixture.until_free(&row, NOISE).await;
+}
+
+/// No caller has lost anything.
+pub async fn lost_kept_lock_is_dropped_in_silence(fixture: Fixture) {
+    let told = Arc::new(AtomicU64::new(0));
+    let tells = told.clone();
+    let config = fixture.config().on_event(move |event| {
+        if matches!(event, LockEvent::Lost { .. }) {
+            tells.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    let (locks, row, ttl) = (
+        fixture.connect(config).await,
+        fixture.key("row"),
+        millis(1500),
+    );
+    let lock = || lazy(&locks, &row).ttl(ttl);
+    is_kept(&fixture, &locks, lock).await;
+    fixture.deleted(&row);
+    let other = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let other = within(AGAIN, other.acquire()).await.unwrap();
+    // The tenure of the other process' lock has not begun, so the call waits for that one at the latest after its own.
+    tokio::time::sleep(ttl / 2).await;
+    let mine = tokio::spawn(lock().acquire());
+    tokio::time::sleep(millis(20)).await;
+    assert!(!mine.is_finished());
+    other.release().await.unwrap();
+    let mine = within(AGAIN, mine).await.unwrap().unwrap();
+    mine.release().await.unwrap();
+    assert_eq!(told.load(Ordering::SeqCst), 0);
+    locks.shutdown().await;
+}
+
+pub async fn locks_beyond_the_bound_are_released(fixture: Fixture) {
+    let locks = fixture.connect(fixture.config().max_kept(2)).await;
+    let key = |n: usize| fixture.key(&n.to_string());
+    if !is_kept(&fixture, &locks, || lazy(&locks, &key(0))).await {
+        return locks.shutdown().await;
+    }
+    for n in 1..4 {
+        call(lazy(&locks, &key(n))).await;
+    }
+    let mut held = Vec::new();
+    for n in 0..4 {
+        held.push(fixture.is_held(&key(n)).await);
+    }
+    assert_eq!(held, [true, true, false, false]);
+    call(locks.lock(key(0)).ttl(TTL)).await;
+    call(lazy(&locks, &key(3))).await;
+    assert!(fixture.is_held(&key(3)).await && !fixture.is_held(&key(0)).await);
+    locks.shutdown().await;
+}
