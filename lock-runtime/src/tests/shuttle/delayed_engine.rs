@@ -116,6 +116,10 @@ impl Engine for DelayedEngine {
         )
     }
 
+    fn hears_recalls(&self) -> bool {
+        self.memory.hears_recalls()
+    }
+
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         self.delay(
             move || Engine::release(&self.memory, claim, deadline),

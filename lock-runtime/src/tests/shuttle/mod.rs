@@ -10,6 +10,7 @@ pub(crate) mod delayed_engine;
 pub(crate) mod explore;
 pub(crate) mod grant_log;
 pub(crate) mod handoff;
+pub(crate) mod keeping;
 pub(crate) mod loss;
 #[cfg(feature = "redis")]
 pub(crate) mod pipeline;
