@@ -100,7 +100,8 @@ pub enum ReleaseMode {
     /// [`shutdown`](crate::LockManager::shutdown), and each ordinary end of the process, release them all.
     ///
     /// It works on Redis (one server, Sentinels, Cluster), PostgreSQL and `memory://`. On a
-    /// [quorum](crate::Config::quorum), etcd and ZooKeeper, it is a confirmed release.
+    /// [quorum](crate::Config::quorum), etcd and ZooKeeper, it is a confirmed release, and on PostgreSQL behind a pooler and
+    /// for names of more than 1,000 bytes.
     /// [`Config::max_kept`](crate::Config::max_kept) limits the number of locks that stay.
     ///
     /// A call with [`read`](crate::Lock::read), with [`permits`](crate::Lock::permits) above 1, for several keys, with

@@ -10,6 +10,7 @@ mod full_disk;
 mod hosts;
 mod isolation;
 mod keys;
+mod lazy;
 mod listener;
 mod lost_reply;
 mod outage;

@@ -9,6 +9,11 @@ const MAX_LEN: usize = 1000;
 /// How much of a longer one remains readable.
 const READABLE_LEN: usize = 900;
 
+/// Returns `true` if the stored name tells the whole name.
+pub(crate) fn is_stored_whole(name: &str) -> bool {
+    escaped(name).len() <= MAX_LEN
+}
+
 /// Returns the name under which a lock is stored. Of a long one, the end is replaced by a hash of the whole.
 pub(crate) fn stored(name: &str) -> Cow<'_, str> {
     let escaped = escaped(name);
@@ -59,6 +64,7 @@ mod tests {
         ] {
             assert_eq!(stored(name), expected);
             assert_eq!(original(expected), name);
+            assert!(is_stored_whole(name));
         }
     }
 
@@ -67,6 +73,7 @@ mod tests {
         let long = |end: &str| "ä\\".repeat(500) + end;
         let (one, other) = (long("1"), long("2"));
         assert_ne!(stored(&one), stored(&other));
+        assert!(!is_stored_whole(&one) && is_stored_whole(&original(&stored(&one))));
         assert!(stored(&one).len() <= MAX_LEN);
         assert_eq!(stored(&original(&stored(&one))), stored(&one));
     }

@@ -76,7 +76,8 @@ impl Engine for PostgresEngine {
         Box::pin(async move {
             let channel = self.listener.channel().await;
             let channel = channel.as_deref();
-            enqueue(&self.requests, claim, channel, valid_until, deadline).await
+            let (requests, schema) = (&self.requests, &self.address.schema);
+            enqueue(requests, schema, claim, channel, valid_until, deadline).await
         })
     }
 
@@ -91,6 +92,10 @@ impl Engine for PostgresEngine {
 
     fn on_missed_grant(&self) {
         self.listener.replace();
+    }
+
+    fn hears_recalls(&self) -> bool {
+        self.listener.hears()
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {

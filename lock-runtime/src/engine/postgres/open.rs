@@ -31,6 +31,7 @@ async fn connect(
         timeouts,
         io,
         clock,
+        process,
         handler,
         ..
     } = opening;
@@ -46,7 +47,14 @@ async fn connect(
         told,
     )
     .await?;
-    let listener = Listener::start(io, address.clone(), timeouts.clone(), queue, handler);
+    let listener = Listener::start(
+        io,
+        address.clone(),
+        timeouts.clone(),
+        process,
+        queue,
+        handler,
+    );
     Ok(PostgresEngine {
         io,
         address,

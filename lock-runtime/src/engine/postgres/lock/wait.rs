@@ -1,15 +1,16 @@
 //! Enters the queue of a lock, and asks for the lock again while the claim waits there.
 
 use crate::engine::error::EngineError;
-use crate::engine::postgres::conn::batch::request::Wait;
+use crate::engine::postgres::conn::batch::request::{Request, Wait};
 use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
+use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::statements::WAIT;
 use crate::engine::postgres::wire::values::{
     duration, get, limit, micros, parameter, text, unexpected,
 };
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
-use crate::engine::timeouts::WAITER_TTL;
+use crate::engine::timeouts::{RECALLING, WAITER_TTL};
 use crate::engine::token::Token;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -18,6 +19,7 @@ use tokio_postgres::types::Type;
 /// `channel`: where messages reach this process, if they do.
 pub(crate) async fn enqueue(
     requests: &RequestSender,
+    schema: &Schema,
     claim: &Claim,
     channel: Option<&str>,
     valid_until: Option<ServerTime>,
@@ -36,7 +38,28 @@ pub(crate) async fn enqueue(
         valid_until: valid_until.map(|until| micros(until.0)),
     });
     let row = requests.row(WAIT, parameters, waits, deadline).await?;
-    parse(&row, channel.is_some())
+    let reply = parse(&row, channel.is_some())?;
+    if let Some(holder) = keeper(&row, claim)? {
+        let channel = schema.recalls(holder.process());
+        let (holder, name) = (text(holder), stored(&claim.name));
+        let recall = format!("{channel} recall {holder} {name}");
+        requests.queue.push(Request::Notify(vec![recall]));
+    }
+    Ok(reply)
+}
+
+/// Returns the token that holds the lock alone, if this claim recalls it.
+fn keeper(row: &Row, claim: &Claim) -> Result<Option<Token>, EngineError> {
+    let holder: Option<String> = get(row, "holder")?;
+    let Some(holder) = holder.and_then(|token| Token::parse(&token)) else {
+        return Ok(None);
+    };
+    let ahead = u64::try_from(get::<i64>(row, "ahead")?).unwrap_or_default();
+    let recalls = ahead < RECALLING
+        && holder.is_recallable()
+        && holder.limit().is_exclusive()
+        && holder.process() != claim.token.process();
+    Ok(recalls.then_some(holder))
 }
 
 /// `hears`: messages reach this process. One that hears none asks as often as the first waiter does, and assumes that

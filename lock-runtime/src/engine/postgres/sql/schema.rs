@@ -1,5 +1,7 @@
 //! The schema that holds the tables and the functions of locks.
 
+use crate::process::ProcessId;
+
 /// The version that the statements make.
 pub(crate) const VERSION: u32 = 3;
 /// The earliest version with which locks work: later ones add what operators see and do.
@@ -59,6 +61,11 @@ impl Schema {
         format!("{:.58}_asks", self.0)
     }
 
+    /// Returns the channel on which a process is told that others wait for locks that it may keep.
+    pub(crate) fn recalls(&self, process: ProcessId) -> String {
+        format!("{:.47}_recalls_{process}", self.0)
+    }
+
     /// Returns the name as an identifier.
     pub(crate) fn quoted(&self) -> String {
         format!("\"{}\"", self.0)
@@ -80,10 +87,17 @@ mod tests {
     }
 
     #[test]
-    fn channel_is_short_enough() {
-        assert_eq!(Schema::default().asks(), "distributed_lock_asks");
-        let long = Schema::new(&"a".repeat(63)).unwrap().asks();
-        assert!(long.len() == 63 && long.ends_with("a_asks"), "{long}");
+    fn channels_are_short_enough() {
+        let (schema, process) = (Schema::default(), ProcessId(0x7be_01c5));
+        assert_eq!(schema.asks(), "distributed_lock_asks");
+        assert_eq!(schema.recalls(process), "distributed_lock_recalls_7be01c5");
+        let long = Schema::new(&"a".repeat(63)).unwrap();
+        for (channel, end) in [
+            (long.asks(), "a_asks"),
+            (long.recalls(process), "a_recalls_7be01c5"),
+        ] {
+            assert!(channel.len() == 63 && channel.ends_with(end), "{channel}");
+        }
     }
 
     #[test]

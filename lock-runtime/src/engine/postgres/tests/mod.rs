@@ -4,6 +4,7 @@ mod asks;
 mod earlier_schema;
 mod names;
 mod pooler;
+mod recalls;
 mod reports;
 mod rights;
 mod take;
@@ -52,14 +53,8 @@ impl Process {
         let (sender, events) = mpsc::unbounded_channel();
         let handler = Arc::new(move |event| drop(sender.send(event)));
         let config = config.connect_timeout(millis(20_000));
-        let open = config.open(
-            IoThread::start().unwrap(),
-            Clock::System,
-            ProcessId::random(),
-            handler,
-        );
-        let (engine, _) = open.await.unwrap();
-        let id = ProcessId::random();
+        let (io, id) = (IoThread::start().unwrap(), ProcessId::random());
+        let (engine, _) = config.open(io, Clock::System, id, handler).await.unwrap();
         Process { engine, id, events }
     }
 

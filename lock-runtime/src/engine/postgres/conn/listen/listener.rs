@@ -10,6 +10,7 @@ use crate::engine::postgres::conn::listen::status::{SharedStatus, Status};
 use crate::engine::postgres::conn::listen::subscriber::Subscriber;
 use crate::engine::postgres::conn::listen::subscription::Event;
 use crate::engine::timeouts::Timeouts;
+use crate::process::ProcessId;
 use crate::util::io_thread::{IoThread, kept};
 use crate::util::time::deadline_in;
 use std::sync::Arc;
@@ -31,11 +32,13 @@ impl Listener {
         io: IoThread,
         address: Arc<Address>,
         timeouts: Timeouts,
+        process: ProcessId,
         queue: Arc<RequestQueue>,
         handler: EventHandler,
     ) -> Listener {
         let shared = Arc::new(SharedStatus::new());
-        let mut subscriber = Subscriber::new(io, address, timeouts, queue, handler, shared.clone());
+        let of = (process, shared.clone());
+        let mut subscriber = Subscriber::new(io, address, timeouts, of, queue, handler);
         let events = subscriber.sender();
         io.spawn_detached(kept(async move || subscriber.run().await));
         Listener { io, shared, events }
@@ -62,8 +65,15 @@ impl Listener {
 
     /// Listens from now on, until it is dropped.
     pub(crate) fn keep(&self) {
-        self.shared.keep();
-        let _ = self.events.send(Event::Wanted);
+        if self.shared.keep() {
+            let _ = self.events.send(Event::Wanted);
+        }
+    }
+
+    /// Returns `true` if messages arrive now. Listens from now on, since a process that keeps a lock makes no request.
+    pub(crate) fn hears(&self) -> bool {
+        self.keep();
+        self.shared.is_listening()
     }
 
     /// Replaces the connection. Called when an expected message has not arrived.

@@ -49,9 +49,14 @@ impl SharedStatus {
         *self.used.lock() = now();
     }
 
-    /// Records that messages are wanted whether claims wait or not.
-    pub(crate) fn keep(&self) {
-        self.is_kept.store(true, Ordering::Relaxed);
+    /// Records that messages are wanted whether claims wait or not. Returns `true` if that is new.
+    pub(crate) fn keep(&self) -> bool {
+        !self.is_kept.load(Ordering::Relaxed) && !self.is_kept.swap(true, Ordering::Relaxed)
+    }
+
+    /// Returns `true` if messages arrive.
+    pub(crate) fn is_listening(&self) -> bool {
+        matches!(*self.status.borrow(), Status::Listening(_))
     }
 
     /// Returns when a claim was last about to wait; `None` if that does not matter.
@@ -73,7 +78,7 @@ mod tests {
     fn kept_listener_is_not_unused() {
         let status = SharedStatus::new();
         while !status.is_unused_for(Duration::ZERO) {}
-        status.keep();
+        assert!(status.keep() && !status.keep());
         assert!(!status.is_unused_for(Duration::ZERO));
         assert_eq!(status.used(), None);
     }

@@ -12,6 +12,7 @@ use crate::engine::postgres::conn::listen::status::{SharedStatus, Status};
 use crate::engine::postgres::conn::listen::subscription::{Event, Subscription, subscribe};
 use crate::engine::postgres::keys::original;
 use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
+use crate::process::ProcessId;
 use crate::trace;
 use crate::util::backoff::Backoff;
 use crate::util::io_thread::{AbortOnDrop, IoThread};
@@ -50,9 +51,10 @@ pub(crate) struct Subscriber {
     io: IoThread,
     address: Arc<Address>,
     timeouts: Timeouts,
+    process: ProcessId,
+    shared: Arc<SharedStatus>,
     queue: Arc<RequestQueue>,
     handler: EventHandler,
-    shared: Arc<SharedStatus>,
     sender: mpsc::UnboundedSender<Event>,
     events: mpsc::UnboundedReceiver<Event>,
     /// The number of connections so far.
@@ -71,18 +73,19 @@ impl Subscriber {
         io: IoThread,
         address: Arc<Address>,
         timeouts: Timeouts,
+        (process, shared): (ProcessId, Arc<SharedStatus>),
         queue: Arc<RequestQueue>,
         handler: EventHandler,
-        shared: Arc<SharedStatus>,
     ) -> Subscriber {
         let (sender, events) = mpsc::unbounded_channel();
         Subscriber {
             io,
             address,
             timeouts,
+            process,
+            shared,
             queue,
             handler,
-            shared,
             sender,
             events,
             connections: 0,
@@ -145,9 +148,9 @@ impl Subscriber {
         let number = self.connections;
         let (io, address) = (self.io, self.address.clone());
         let (timeouts, sender) = (self.timeouts.clone(), self.sender.clone());
-        let timeout = timeouts.connect;
+        let (timeout, process) = (timeouts.connect, self.process);
         let task = self.io.spawn(async move {
-            let subscription = subscribe(io, &address, &timeouts, number, &sender).await;
+            let subscription = subscribe(io, &address, &timeouts, process, number, &sender).await;
             let _ = sender.send(Event::Opened(number, subscription.map(Box::new)));
         });
         self.successor = Successor::UnderWay {

@@ -1,5 +1,5 @@
 //! A connection that listens on a channel of its own, with an advisory lock, which shows others that this process lives, and
-//! on the one on which all processes are asked.
+//! on those on which it is recalled, and all processes are asked.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::address::Address;
@@ -7,6 +7,7 @@ use crate::engine::postgres::conn::connect::{Connection, MessageHandler};
 use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::error::connecting;
 use crate::engine::timeouts::Timeouts;
+use crate::process::ProcessId;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::sync::Arc;
@@ -45,6 +46,7 @@ pub(crate) async fn subscribe(
     io: IoThread,
     address: &Address,
     timeouts: &Timeouts,
+    process: ProcessId,
     number: u64,
     sender: &mpsc::UnboundedSender<Event>,
 ) -> Result<Subscription, EngineError> {
@@ -59,7 +61,7 @@ pub(crate) async fn subscribe(
         return Err(failed("no message passes a pooler"));
     }
     let channel = format!("lock_{}", Uuid::new_v4().simple());
-    let listen = listen(&connection, &channel, &address.schema);
+    let listen = listen(&connection, &channel, process, &address.schema);
     match timeout_at(deadline_in(timeout), listen).await {
         Ok(listening) => listening?,
         Err(_) => return Err(failed("the server did not reply in time")),
@@ -91,6 +93,7 @@ fn reporter(number: u64, asks: String, sender: mpsc::UnboundedSender<Event>) -> 
 async fn listen(
     connection: &Connection,
     channel: &str,
+    process: ProcessId,
     schema: &Schema,
 ) -> Result<(), EngineError> {
     let listen = schema.sql(&format!(
@@ -98,7 +101,8 @@ async fn listen(
          SELECT pg_advisory_lock(hashtextextended('distributed_lock listens {channel}', 0)); \
          LISTEN {channel}"
     ));
-    let listen = format!("{listen}; LISTEN {}", schema.asks());
+    let (asks, recalls) = (schema.asks(), schema.recalls(process));
+    let listen = format!("{listen}; LISTEN {asks}; LISTEN {recalls}");
     let listening = connection.client.batch_execute(&listen).await;
     listening.map_err(|error| connecting(&error))
 }

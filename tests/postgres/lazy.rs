@@ -1,0 +1,159 @@
+//! A lock that is released lazily stays with its process, without a request, until another process waits for it.
+
+use std::time::Duration;
+
+use lock_runtime::{Lock, LockManager, ReleaseMode};
+
+use lock_test_support::manager::connected;
+use lock_test_support::pgbouncer::PgBouncer;
+use lock_test_support::postgres::{Postgres, url_at};
+use lock_test_support::proxy::Proxy;
+use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
+use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
+
+const LONG: Duration = millis(20_000);
+/// Of the processes that are stopped: they keep the lock for a third of it.
+const TTL: Duration = millis(6000);
+
+fn lazy(locks: &LockManager, key: &str) -> Lock {
+    locks.lock(key).release_mode(ReleaseMode::Lazy)
+}
+
+async fn call(lock: Lock) {
+    lock.acquire().await.unwrap().release().await.unwrap();
+}
+
+/// Calls until the lock is kept, which it is once the process hears recalls.
+async fn until_kept(server: &Postgres, locks: &LockManager, key: &str) {
+    let kept = async {
+        while !server.is_held(key) {
+            call(lazy(locks, key)).await;
+        }
+    };
+    within(LONG, kept).await;
+}
+
+/// Returns how often clients have sent these words.
+fn sent(proxy: &Proxy, words: &str) -> usize {
+    let bytes = proxy.recorded().concat();
+    let parts = bytes.windows(words.len());
+    parts.filter(|part| *part == words.as_bytes()).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn next_call_sends_no_statement() {
+    let server = Postgres::start();
+    let proxy = Proxy::recording(server.port());
+    let locks = connected(patient(url_at(proxy.port()))).await;
+    until_kept(&server, &locks, "row").await;
+    let before = sent(&proxy, "lock:row");
+    for _ in 0..100 {
+        call(lazy(&locks, "row")).await;
+    }
+    assert_eq!(sent(&proxy, "lock:row"), before);
+    locks.shutdown().await;
+    assert!(!server.is_held("row"), "the shutdown releases it");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn waiter_elsewhere_is_served_at_once() {
+    let server = Postgres::start();
+    let locks = connected(patient(server.url())).await;
+    let other = connected(patient(server.url())).await;
+    let mut times = Vec::new();
+    for n in 0..7 {
+        let key = format!("row:{n}");
+        until_kept(&server, &locks, &key).await;
+        let watch = Stopwatch::start();
+        let guard = other.lock(&*key).wait(LONG).acquire().await.unwrap();
+        times.push(watch.elapsed());
+        guard.release().await.unwrap();
+        assert!(!server.is_held(&key));
+    }
+    times.sort();
+    assert!(times[3] < millis(100), "{times:?}");
+}
+
+/// It may have missed a recall.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lock_is_given_up_when_its_process_no_longer_listens() {
+    let server = Postgres::start();
+    let locks = connected(patient(server.url())).await;
+    until_kept(&server, &locks, "row").await;
+    server.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+         WHERE query LIKE '%LISTEN%' AND pid <> pg_backend_pid()",
+    );
+    server.until_gone("row", millis(2000));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lock_that_is_not_lazy_is_not_recalled() {
+    let server = Postgres::start();
+    let proxy = Proxy::recording(server.port());
+    let locks = connected(patient(url_at(proxy.port()))).await;
+    let other = connected(patient(url_at(proxy.port()))).await;
+    for _ in 0..5 {
+        let guard = locks.lock("row").acquire().await.unwrap();
+        let waiter = tokio::spawn(other.lock("row").wait(LONG).acquire());
+        server.until_waiting("row", 1);
+        guard.release().await.unwrap();
+        let guard = waiter.await.unwrap().unwrap();
+        guard.release().await.unwrap();
+    }
+    assert_eq!(sent(&proxy, " recall "), 0);
+    until_kept(&server, &locks, "row").await;
+    call(other.lock("row").wait(LONG)).await;
+    assert!(sent(&proxy, " recall ") > 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lock_is_released_with_its_guard_behind_a_pooler() {
+    let server = Postgres::start();
+    let pooler = PgBouncer::to(server.port());
+    let locks = connected(patient(pooler.url())).await;
+    for _ in 0..20 {
+        call(lazy(&locks, "row")).await;
+        assert!(!server.is_held("row"));
+    }
+}
+
+/// The process that is stopped or killed. In the test itself it does nothing.
+#[test]
+fn keeper() {
+    let Some(arguments) = arguments() else { return };
+    block_on(async {
+        let locks = connected(patient(&*arguments[0])).await;
+        loop {
+            call(lazy(&locks, "row").ttl(TTL)).await;
+            report_event("called");
+            next_order();
+        }
+    });
+}
+
+async fn waiter_is_served_after_the_ttl_of(end: impl FnOnce(&mut Worker)) {
+    let server = Postgres::start();
+    let locks = connected(patient(server.url())).await;
+    let mut keeper = Worker::start(keeper, &[&server.url()]);
+    keeper.expect("called", LONG);
+    while !server.is_held("row") {
+        keeper.order("call");
+        keeper.expect("called", LONG);
+    }
+    end(&mut keeper);
+    assert!(server.is_held("row"));
+    let waiter = locks.lock("row").wait(LONG).acquire();
+    let guard = within(TTL + NOISE, waiter).await.unwrap();
+    guard.release().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_keeper_costs_others_its_ttl() {
+    waiter_is_served_after_the_ttl_of(Worker::kill).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn stopped_keeper_costs_others_its_ttl() {
+    waiter_is_served_after_the_ttl_of(|keeper| keeper.pause()).await;
+}
