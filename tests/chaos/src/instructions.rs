@@ -39,6 +39,8 @@ pub struct Workload {
     pub tasks: u32,
     /// The kinds of functions that a worker calls.
     pub calls: Vec<CallKind>,
+    /// Three of four calls leave the lock to their process, if their kind [may](CallKind::may_be_lazy).
+    pub lazy: bool,
     /// The kinds for each of the processes that are started first, instead of `calls`; there may be fewer.
     pub first_calls: Vec<Vec<CallKind>>,
     /// The wait timeout of every call.
@@ -83,6 +85,7 @@ impl Default for Workload {
         Self {
             tasks: 3,
             calls: CallKind::ALL.to_vec(),
+            lazy: true,
             first_calls: Vec::new(),
             wait_ms: None,
             pace: BodyLength::Mixed,

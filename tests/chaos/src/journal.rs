@@ -35,6 +35,8 @@ pub enum EventKind {
         /// The other keys whose locks the call acquires, if it acquires several together.
         others: Vec<u32>,
         kind: CallKind,
+        /// It leaves the lock to its process.
+        lazy: bool,
         ttl: u64,
         wait: u64,
     },
@@ -246,6 +248,25 @@ impl CallKind {
     pub fn is_released_by_hand(self) -> bool {
         let watches = [Self::Watches, Self::SetAside, Self::TransferSetAside];
         self.is_by_hand() || watches.contains(&self)
+    }
+
+    /// Returns `true` if a call of this kind may leave its lock to its process.
+    pub fn may_be_lazy(self) -> bool {
+        matches!(
+            self,
+            Self::Waits
+                | Self::TriesOnce
+                | Self::Guard
+                | Self::Dropped
+                | Self::Blocks
+                | Self::ThenBlocks
+                | Self::OwnRuntime
+                | Self::ThreadLocal
+                | Self::Runs
+                | Self::Watches
+                | Self::Downgrades
+                | Self::SetAside
+        )
     }
 
     /// Returns `true` if a call of this kind acquires the locks of several keys.

@@ -20,6 +20,8 @@ pub struct Call {
     pub journal: Arc<Journal>,
     pub number: u64,
     pub key: u32,
+    /// `true` if the call leaves the lock to its process.
+    pub lazy: bool,
     pub ttl: Duration,
     pub max_hold: Duration,
     pub wait: Duration,

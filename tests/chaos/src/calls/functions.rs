@@ -2,14 +2,33 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Lock, LockGuard, distributed_lock};
+use lock_runtime::{Lock, LockGuard, ReleaseMode, distributed_lock};
 
 use super::ON_PURPOSE;
 use super::body::{Call, CallError};
 use lock_test_support::time::millis;
 
-#[distributed_lock(key = "door:<call.key>", ttl = call.ttl, wait = call.wait, manager = call.locks, guard = lock)]
 pub async fn waits(call: &Call) -> Result<(), CallError> {
+    match call.lazy {
+        true => releases_lazily(call).await,
+        false => confirms(call).await,
+    }
+}
+
+#[distributed_lock(key = "door:<call.key>", ttl = call.ttl, wait = call.wait, manager = call.locks, guard = lock)]
+async fn confirms(call: &Call) -> Result<(), CallError> {
+    call.body(lock).await
+}
+
+#[distributed_lock(
+    key = "door:<call.key>",
+    ttl = call.ttl,
+    wait = call.wait,
+    manager = call.locks,
+    guard = lock,
+    release = "lazy"
+)]
+async fn releases_lazily(call: &Call) -> Result<(), CallError> {
     call.body(lock).await
 }
 
@@ -164,7 +183,12 @@ pub async fn panics(call: Call) -> Result<(), CallError> {
 /// Returns the lock of a call, for functions without an attribute.
 pub fn lock(call: &Call) -> Lock {
     let key = format!("door:{}", call.key);
-    call.locks.lock(key).ttl(call.ttl).wait(call.wait)
+    let release = match call.lazy {
+        true => ReleaseMode::Lazy,
+        false => ReleaseMode::Confirmed,
+    };
+    let lock = call.locks.lock(key).ttl(call.ttl).wait(call.wait);
+    lock.release_mode(release)
 }
 
 /// Returns the lock of all keys of a call.

@@ -154,12 +154,14 @@ impl Caller {
         if kind.is_of_several() {
             keys.extend(self.other_keys(key, rng));
         }
+        let lazy = self.workload.lazy && kind.may_be_lazy() && !rng.one_in(4);
         let account = |key: &u32| Account::new(&self.resource, self.worker, *key);
         let call = Call {
             locks: self.locks.clone(),
             journal: self.journal.clone(),
             number,
             key,
+            lazy,
             ttl,
             max_hold: length / 2,
             wait: match kind {
@@ -179,6 +181,7 @@ impl Caller {
             key,
             others: keys[1..].to_vec(),
             kind,
+            lazy,
             ttl: ttl.as_nanos() as u64,
             wait: call.wait.as_nanos() as u64,
         };

@@ -15,6 +15,8 @@ pub struct Call {
     /// All keys of the call.
     pub keys: Arc<[u32]>,
     pub kind: CallKind,
+    /// It leaves the lock to its process, which may keep it.
+    pub lazy: bool,
     pub ttl: u64,
     pub wait: u64,
     pub called: u64,
@@ -97,6 +99,12 @@ impl Call {
         self.ended.as_ref().map(|end| end.at).or(self.cut_off)
     }
 
+    /// Returns the time until which its process may keep the lock: a third of the ttl after it was granted, at the latest.
+    pub fn kept_until(&self) -> Option<u64> {
+        let tenure = if self.lazy { self.ttl / 3 } else { 0 };
+        Some(self.over()?.saturating_add(tenure))
+    }
+
     pub fn outcome(&self) -> Option<&Outcome> {
         self.ended.as_ref().map(|end| &end.outcome)
     }
@@ -115,6 +123,7 @@ impl Call {
     fn downgrade(&mut self, at: u64, boot: u64) -> Self {
         let reader = Self {
             kind: CallKind::Downgraded,
+            lazy: false,
             called: at,
             // The request has to be answered within the lease.
             wait: self.ttl,
@@ -197,6 +206,7 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
                 key,
                 others,
                 kind,
+                lazy,
                 ttl,
                 wait,
             } => {
@@ -208,6 +218,7 @@ pub fn calls(events: &[&Event], killed: &HashMap<u32, u64>) -> (Vec<Call>, Vec<S
                     key: *key,
                     keys: keys.clone(),
                     kind: *kind,
+                    lazy: *lazy,
                     ttl: *ttl,
                     wait: *wait,
                     called: event.at,

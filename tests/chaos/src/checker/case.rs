@@ -216,7 +216,8 @@ impl<'h> Case<'h> {
         }
     }
 
-    /// Returns `true` if `worker` held the lock `key` during the fault, or was granted it by then: a reply may be late.
+    /// Returns `true` if `worker` held the lock `key` during the fault, kept it, or was granted it by then: a reply may be
+    /// late.
     pub fn held_by(&self, worker: u32, key: u32, fault: &Fault) -> bool {
         let calls = self.by_key.get(&key).into_iter().flatten();
         let mut theirs = calls
@@ -224,7 +225,7 @@ impl<'h> Case<'h> {
             .filter(|call| call.worker == worker);
         theirs.any(|call| {
             let called = call.called < fault.until;
-            called && call.over().is_none_or(|over| over > fault.from)
+            called && call.kept_until().is_none_or(|until| until > fault.from)
         })
     }
 

@@ -214,7 +214,10 @@ fn end_in_time(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, later: &[&Ca
         return;
     };
     let taking = case.taking(hold);
-    let taking = taking.filter(|fault| proof.at < fault.until && fault.from < from);
+    // It may have resumed a lock that was kept during the fault.
+    let had_it =
+        |fault: &Fault| proof.at < fault.until || case.held_by(hold.worker, hold.key, fault);
+    let taking = taking.filter(|fault| had_it(fault) && fault.from < from);
     let unaware = taking.map(|fault| case.unaware(fault, hold, end));
     let forgotten = unaware.max().unwrap_or(0);
     let allowed = COMMAND_TIMEOUT + case.noise(from, end) + forgotten;

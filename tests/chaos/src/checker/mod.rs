@@ -20,6 +20,7 @@ mod panics;
 mod progress;
 mod room;
 mod shutdown;
+mod tenure;
 mod tokens;
 mod turns;
 mod wait_bounds;
@@ -148,6 +149,7 @@ pub fn check(history: &History) -> Verdict {
         wait_bounds::check,
         liveness::check,
         leaks::check,
+        tenure::check,
         progress::check,
         belief::check,
         available::check,

@@ -202,7 +202,7 @@ const IN_SCRIPTS: [&str; 25] = [
     "publish",
 ];
 
-/// Names without the prefix, or cut within a character of it; numbers that exceed every type; and texts that
+/// Names without the prefix, of locks that are not kept, or cut within a character of it; numbers that exceed every type; and texts that
 /// are no messages.
 const NONSENSE: &str = r"
     local token = '0123456789abcdef0123456789abcdef'
@@ -218,9 +218,14 @@ const NONSENSE: &str = r"
     for _, rest in ipairs(grants) do
         messages[#messages + 1] = 'grant ' .. token .. ' ' .. rest
     end
-    for _, channel in ipairs(redis.call('PUBSUB', 'CHANNELS', '*::grants:*')) do
-        for _, message in ipairs(messages) do
-            redis.call('PUBLISH', channel, message)
+    for _, rest in ipairs({'', ' ', ' x lock:door:0', ' ' .. token, ' ' .. token .. ' x', ' ' .. token .. ' lock:door:0'}) do
+        messages[#messages + 1] = 'recall' .. rest
+    end
+    for _, pattern in ipairs({'*::grants:*', '*::recalls:*'}) do
+        for _, channel in ipairs(redis.call('PUBSUB', 'CHANNELS', pattern)) do
+            for _, message in ipairs(messages) do
+                redis.call('PUBLISH', channel, message)
+            end
         end
     end
 ";

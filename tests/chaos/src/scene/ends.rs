@@ -7,6 +7,19 @@ use crate::journal::CallKind;
 use crate::plan::Target;
 use lock_test_support::time::millis;
 
+/// The same, and most locks are kept between their calls.
+pub fn keepers_end() -> Setting {
+    let usual = ordinary_ends();
+    Setting {
+        workload: Workload {
+            lazy: true,
+            pause_ms: 200,
+            ..usual.workload
+        },
+        ..usual
+    }
+}
+
 /// One process at a time, so that whatever the server still stores is its own. No lease ends by itself.
 pub fn ordinary_ends() -> Setting {
     let ends = |n: u64| step(500 + 600 * n, 0, Kind::WorkerEnded, Target::Process(0));

@@ -4,6 +4,7 @@ mod admission;
 mod databases;
 mod ends;
 mod ensembles;
+mod keeping;
 mod leases;
 mod lines;
 mod listeners;
@@ -53,7 +54,8 @@ scenes! {
     ensembles: frozen_leader late_claims claims_cut_off places_deleted;
     revocations: locks_taken requests_of_the_taken;
     shutdown: shut_down_under_bodies;
-    ends: ordinary_ends;
+    ends: ordinary_ends keepers_end;
+    keeping: kept_locks_recalled recalls_lost keepers_fail;
     processes: blocked_after_a_drop runtimes_that_end thread_locals panicking_subscriber;
 }
 

@@ -152,10 +152,11 @@ pub fn short() -> Workload {
     }
 }
 
-/// Returns the workload of ordinary callers.
+/// Returns the workload of ordinary callers, which give each lock back.
 pub fn plain() -> Workload {
     Workload {
         calls: CallKind::USUAL.to_vec(),
+        lazy: false,
         without_io: false,
         ..Workload::default()
     }

@@ -191,6 +191,7 @@ impl Toy {
                 key,
                 others: Vec::new(),
                 kind,
+                lazy: false,
                 ttl,
                 wait,
             };

@@ -75,8 +75,9 @@ fn read(words: &[&str]) -> Option<EventKind> {
     let left = || number(words, 1) * MS;
     let outcome = |outcome| Some(EventKind::Ended { outcome });
     match words[0] {
-        "asks" | "tries" | "continues" | "unrenewed" | "guards" | "watches" | "blocks"
-        | "reads" | "two" | "three" | "downgrades" | "transfers" | "leaves" | "alone" => {
+        "asks" | "keeps" | "tries" | "continues" | "unrenewed" | "guards" | "watches"
+        | "blocks" | "reads" | "two" | "three" | "downgrades" | "transfers" | "leaves"
+        | "alone" => {
             let (kind, wait) = match words[0] {
                 "tries" => (CallKind::TriesOnce, 0),
                 "continues" => (CallKind::Continues, 60_000),
@@ -95,7 +96,7 @@ fn read(words: &[&str]) -> Option<EventKind> {
                 _ => (CallKind::Waits, 60_000),
             };
             let keys = match words[0] {
-                "asks" | "leaves" => 1,
+                "asks" | "keeps" | "leaves" => 1,
                 _ => words.len(),
             };
             let mut keys = (1..keys).map(|at| number(words, at) as u32);
@@ -103,6 +104,7 @@ fn read(words: &[&str]) -> Option<EventKind> {
                 key: keys.next().unwrap_or(0),
                 others: keys.collect(),
                 kind,
+                lazy: words[0] == "keeps",
                 ttl: 1000 * MS,
                 wait: wait * MS,
             })

@@ -140,3 +140,67 @@ fn lock_lost_before_its_body_begins_is_a_violation() {
     history.faults = vec![fault(Kind::ReplyLost, 100, 101)];
     assert_eq!(broken(&history), []);
 }
+
+/// Worker 1 leaves the lock at 10 to its process, which continues with it at 300; a server loses it at 100, so that worker 2
+/// acquires it at 200.
+fn lost_between_calls(call: &str) -> History {
+    let text = format!(
+        "
+          0 1.1 {call}
+          1 1.1 begins 999
+         10 1.1 done
+        200 2.1 asks
+        201 2.1 begins 999
+        300 1.2 asks
+        301 1.2 begins 690
+        310 2.1 steps 880
+        320 1.2 steps 670
+        330 1.2 done
+        340 2.1 done"
+    );
+    History {
+        faults: vec![forgets(100, 101)],
+        ..history(&text)
+    }
+}
+
+#[test]
+fn loss_of_a_kept_lock_excuses_its_next_call() {
+    assert_eq!(broken(&lost_between_calls("keeps")), []);
+    assert_eq!(broken(&lost_between_calls("asks")), [Rule::Exclusion]);
+    let mut late = lost_between_calls("keeps");
+    late.faults = vec![forgets(350, 351)];
+    assert_eq!(broken(&late), [Rule::Exclusion]);
+}
+
+/// A server reports at `at` that a lock is held that was left to its process at 900.
+fn kept_at(at: u64) -> History {
+    let text = "
+          0 1.1 keeps
+          1 1.1 begins 988
+        900 1.1 done";
+    let sample = Sample {
+        key: 0,
+        from: at * MS,
+        to: (at + 1) * MS,
+        left: 500 * MS,
+    };
+    History {
+        samples: vec![sample],
+        ..history(text)
+    }
+}
+
+#[test]
+fn lock_kept_for_longer_than_its_tenure_is_a_violation() {
+    assert_eq!(broken(&kept_at(1200)), []);
+    // The machine may have been busy.
+    assert_eq!(broken(&kept_at(3000)), []);
+    assert_eq!(broken(&kept_at(3100)), [Rule::Leaks]);
+    let mut killed = kept_at(3100);
+    killed.faults = vec![hits(Kind::WorkerKilled, 1, 1250, 1251)];
+    assert_eq!(broken(&killed), []);
+    let mut free = kept_at(3100);
+    free.samples[0].left = 0;
+    assert_eq!(broken(&free), []);
+}

@@ -265,6 +265,7 @@ fn lock_without_a_holder_is_detected() {
             key,
             others: Vec::new(),
             kind: crate::journal::CallKind::Waits,
+            lazy: false,
             ttl: TTL,
             wait: 60_000 * MS,
         };
