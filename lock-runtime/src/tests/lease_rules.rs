@@ -18,7 +18,7 @@ use crate::limit::Limit;
 use crate::lock::hold::Hold;
 use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::lock::watchdog::renewable::Renewable;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, ReleaseMode};
 use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
@@ -132,7 +132,10 @@ impl Engine for Scripted {
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
         _: Instant,
     ) -> EngineFuture<'a, Option<Acquired>> {
-        let token = Token::random();
+        let token = match attempt.is_lazy {
+            true => Token::random().recallable(),
+            false => Token::random(),
+        };
         let claim = attempt.claim(token);
         let acquired = self.request(Request::Acquire, &claim, || {
             let acquired = self.memory.acquire(&claim);
@@ -162,6 +165,10 @@ impl Engine for Scripted {
         self.request(Request::Cancel, claim, || {
             done(Engine::cancel(&self.memory, claim, in_flight, deadline))
         })
+    }
+
+    fn hears_recalls(&self) -> bool {
+        true
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
@@ -402,6 +409,21 @@ async fn a_lease_ends_while_the_machine_sleeps() {
             .unwrap_err()
             .is_lost()
     );
+}
+
+/// The machine slept, and no timer has fired yet.
+#[tokio::test]
+async fn a_kept_lock_is_not_resumed_after_its_lease() {
+    let stage = stage([]);
+    let lock = || stage.locks.lock("a").ttl(TTL);
+    let take = async || lock().release_mode(ReleaseMode::Lazy).acquire().await;
+    drop(take().await.unwrap());
+    drop(take().await.unwrap());
+    assert_eq!(stage.tokens(Request::Acquire).len(), 1, "it is not kept");
+    stage.clock.advance(2 * TTL, Duration::ZERO);
+    let guard = take().await.unwrap();
+    assert!(guard.is_valid());
+    assert_eq!(stage.tokens(Request::Acquire).len(), 2);
 }
 
 #[tokio::test]

@@ -48,6 +48,20 @@ fn a_recall_races_with_the_next_caller_of_the_keeper() {
     });
 }
 
+/// A recall is not repeated before the next poll.
+#[test]
+fn a_new_subscription_makes_up_for_recalls_that_were_missed() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let (process, other) = (server.process_that_misses_recalls(), server.process());
+        process.take_with("a", lazy).await.end();
+        assert!(!server.is_free(), "the lock is not kept");
+        join_all([process.spawn_holder("a"), other.spawn_holder("a")]).await;
+        server.end([process, other]).await;
+        server.assert_all_released();
+    });
+}
+
 /// A caller that cannot resume the kept lock ends it.
 #[test]
 fn a_reader_and_a_writer_find_the_lock_kept() {

@@ -10,6 +10,7 @@ use crate::lock::inner::{InnerSlot, ManagerInner};
 use crate::options::Report;
 use crate::process::ProcessId;
 use crate::tests::shuttle::delayed_engine::DelayedEngine;
+use crate::tests::shuttle::explore::coin_flip;
 use crate::tests::shuttle::grant_log::{GrantLog, TTL};
 use crate::tests::shuttle::process::Process;
 use crate::util::inbox::Inbox;
@@ -42,20 +43,30 @@ impl Server {
     }
 
     pub(super) fn process(&self) -> Arc<Process> {
-        self.process_by(DelayedEngine::new)
+        self.process_by(DelayedEngine::new, |news| news)
     }
 
     /// Starts a process whose renewals may get no reply.
     pub(super) fn process_that_loses_replies(&self) -> Arc<Process> {
-        self.process_by(DelayedEngine::losing_replies)
+        self.process_by(DelayedEngine::losing_replies, |news| news)
+    }
+
+    /// Starts a process that misses recalls, since its subscription ends, and is made anew.
+    pub(super) fn process_that_misses_recalls(&self) -> Arc<Process> {
+        self.process_by(DelayedEngine::new, |news| match news {
+            EngineEvent::Recalled { .. } if coin_flip() => EngineEvent::Resubscribed,
+            news => news,
+        })
     }
 
     fn process_by(
         &self,
         engine: impl FnOnce(MemoryEngine, Arc<GrantLog>) -> DelayedEngine,
+        received: fn(EngineEvent) -> EngineEvent,
     ) -> Arc<Process> {
         let slot = InnerSlot::default();
-        let memory = MemoryEngine::new(self.store.clone(), self.post(slot.event_handler()));
+        let handler = self.post(slot.event_handler(), received);
+        let memory = MemoryEngine::new(self.store.clone(), handler);
         let engine = engine(memory, self.log.clone());
         let config = Config::new("memory://").prefix("").ttl(TTL);
         // Nobody looks at these processes.
@@ -68,14 +79,18 @@ impl Server {
         Arc::new(Process::new(LockManager { inner }, self.log.clone()))
     }
 
-    /// Returns an event handler that delays the events for another one.
-    fn post(&self, handler: EventHandler) -> EventHandler {
+    /// Returns an event handler that delays the events for another one, which receives others in their place.
+    fn post(
+        &self,
+        handler: EventHandler,
+        received: fn(EngineEvent) -> EngineEvent,
+    ) -> EventHandler {
         let letters = Arc::new(Inbox::new());
         let (sent, log) = (letters.clone(), self.log.clone());
         let (messages, counts) = (self.messages.clone(), self.messages.clone());
         crate::util::shuttle::execution::spawn(async move {
             loop {
-                handler(letters.recv().await);
+                handler(received(letters.recv().await));
                 messages.delivered.fetch_add(1, SeqCst);
                 messages.arrived.notify_waiters();
             }
