@@ -39,8 +39,12 @@ pub enum LockEvent<'a> {
         label: Option<&'a str>,
         /// The time since the call began.
         waited: Duration,
-        /// Without a request to the server: another caller of this process has passed the lock on, or shares it.
+        /// Without a request to the server: another caller of this process has passed the lock on, or shares it, or the
+        /// process had kept it.
         locally: bool,
+        /// The process had kept the lock since the call before: see [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). Of a call
+        /// for several keys, all of them.
+        resumed: bool,
     },
     /// A call has ended without its lock.
     #[non_exhaustive]
@@ -97,6 +101,13 @@ pub enum LockEvent<'a> {
         by: &'a str,
         /// Why, in their words.
         reason: &'a str,
+    },
+    /// Another process waits for a lock that this one keeps, and has given back now; or that it holds, and gives back with the
+    /// guard. Told once per lock, however often it is recalled, and maybe just before the acquisition is.
+    #[non_exhaustive]
+    Recalled {
+        /// The key, without the manager's prefix.
+        key: &'a str,
     },
     /// Leases were renewed by one request.
     #[non_exhaustive]
@@ -159,6 +170,7 @@ impl fmt::Display for LockEvent<'_> {
             LockEvent::Released { key, .. } => write!(f, "released `{key}`"),
             LockEvent::Lost { key, cause, .. } => write!(f, "lost `{key}`: {}", cause.as_str()),
             LockEvent::Revoked { key, by, .. } => write!(f, "revoked `{key}` by {by:?}"),
+            LockEvent::Recalled { key } => write!(f, "recalled `{key}`"),
             LockEvent::Renewed { count, .. } => write!(f, "renewed {count} leases"),
             LockEvent::RenewalFailed {
                 server,

@@ -9,8 +9,15 @@
 pub struct Stats {
     /// Calls that acquired their lock.
     pub acquired: u64,
-    /// Those of them that needed no request: another caller of this process passed the lock on, or shares it.
+    /// Those of them that needed no request: another caller of this process passed the lock on, or shares it, or the process
+    /// had kept it.
     pub acquired_locally: u64,
+    /// Those of the latter that resumed a lock which the process had kept since the call before: see
+    /// [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy).
+    pub resumed: u64,
+    /// Locks that another process recalled, since it waits for them, while this one kept them or held them and might have kept
+    /// them.
+    pub recalled: u64,
     /// Calls that found the lock held for their whole wait.
     pub busy: u64,
     /// Single tries that found the lock held.
@@ -31,6 +38,8 @@ pub struct Stats {
     pub renewals_failed: u64,
     /// Guards that live and hold their lock now.
     pub held: u64,
+    /// Locks without a guard that this process keeps for its next calls now.
+    pub kept: u64,
     /// Calls that wait for their turn now.
     pub waiting: u64,
     /// Servers to which a connection is broken now.

@@ -16,11 +16,11 @@ const LONG: Duration = Duration::from_secs(60);
 const TTL: Duration = millis(6000);
 
 /// The events of a manager, each in a line.
-struct Told(watch::Receiver<Vec<String>>);
+pub struct Told(watch::Receiver<Vec<String>>);
 
 impl Told {
     /// Adds a handler that records all events.
-    fn by(config: Config) -> (Config, Told) {
+    pub fn by(config: Config) -> (Config, Told) {
         let (lines, told) = watch::channel(Vec::new());
         let config = config.on_event(move |event| {
             let line = line(event);
@@ -30,7 +30,7 @@ impl Told {
     }
 
     /// Returns the lines about that key so far.
-    fn about(&self, key: &str) -> Vec<String> {
+    pub fn about(&self, key: &str) -> Vec<String> {
         let key = format!(" {key} ");
         let lines = self.0.borrow();
         let lines = lines.iter().filter(|line| line.contains(&key));
@@ -51,7 +51,7 @@ impl Told {
         servers
     }
 
-    async fn until(&mut self, line: impl Fn(&str) -> bool) {
+    pub async fn until(&mut self, line: impl Fn(&str) -> bool) {
         let has_come = |lines: &Vec<String>| lines.iter().any(|it| line(it));
         within(AGAIN, self.0.wait_for(has_come)).await.unwrap();
     }
@@ -64,10 +64,12 @@ fn line(event: &LockEvent<'_>) -> String {
             site,
             label,
             locally,
+            resumed,
             ..
         } => {
             let template = site.map_or("?", |site| site.template());
-            format!("acquired {key} {template} {label:?} locally={locally}")
+            let resumed = if *resumed { " resumed" } else { "" };
+            format!("acquired {key} {template} {label:?} locally={locally}{resumed}")
         }
         LockEvent::NotAcquired {
             key,
@@ -79,6 +81,7 @@ fn line(event: &LockEvent<'_>) -> String {
             format!("released {key} confirmed={confirmed}")
         }
         LockEvent::Lost { key, cause, .. } => format!("lost {key} {}", cause.as_str()),
+        LockEvent::Recalled { key, .. } => format!("recalled {key} by another"),
         LockEvent::Renewed { count, margin, .. } => format!("renewed {count} {margin}"),
         LockEvent::RenewalFailed { server, count, .. } => {
             format!("renewal failed {count} at {server}")

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode};
 
+use super::events::Told;
 use super::fixture::Fixture;
 use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{NOISE, Stopwatch, millis, within};
@@ -24,9 +25,8 @@ async fn call(lock: Lock) {
     lock.acquire().await.unwrap().release().await.unwrap();
 }
 
-/// Returns how many calls of the process needed no request.
 fn resumed(locks: &LockManager) -> u64 {
-    locks.stats().acquired_locally
+    locks.stats().resumed
 }
 
 /// Calls until the lock is kept between two calls. Returns `false` if this topology keeps none.
@@ -260,6 +260,61 @@ pub async fn lost_kept_lock_is_dropped_in_silence(fixture: Fixture) {
     let mine = within(AGAIN, mine).await.unwrap().unwrap();
     mine.release().await.unwrap();
     assert_eq!(told.load(Ordering::SeqCst), 0);
+    locks.shutdown().await;
+}
+
+pub async fn kept_locks_are_told_and_counted(fixture: Fixture) {
+    let (config, mut told) = Told::by(fixture.config());
+    let locks = fixture.connect(config).await;
+    let (held, kept) = (fixture.key("held"), fixture.key("kept"));
+    let keeps = is_kept(&fixture, &locks, || lazy(&locks, &held)).await;
+    let count = u64::from(keeps);
+    let before = locks.stats();
+    assert_eq!((before.kept, before.resumed > 0), (count, keeps));
+    let guard = lazy(&locks, &held).acquire().await.unwrap();
+    let stats = locks.stats();
+    assert_eq!((stats.kept, stats.held), (0, 1));
+    assert_eq!(stats.resumed, before.resumed + count);
+    assert_eq!(stats.acquired_locally, stats.resumed);
+
+    let waits = fixture.other().lock(&*held).ttl(TTL).wait(LONG);
+    let waiter = tokio::spawn(waits.acquire());
+    if keeps {
+        told.until(|line| line == format!("recalled {held} by another"))
+            .await;
+    }
+    // The waiter's polls repeat the recall.
+    tokio::time::sleep(millis(200)).await;
+    assert_eq!(locks.stats().recalled, count);
+    guard.release().await.unwrap();
+    let next = within(AGAIN, waiter).await.unwrap().unwrap();
+    next.release().await.unwrap();
+
+    is_kept(&fixture, &locks, || lazy(&locks, &kept)).await;
+    assert_eq!(locks.stats().kept, count);
+    let waits = fixture.other().lock(&*kept).ttl(TTL).wait(LONG);
+    let next = within(AGAIN, waits.acquire()).await.unwrap();
+    if keeps {
+        // It may be told just after the release.
+        told.until(|line| line == format!("recalled {kept} by another"))
+            .await;
+    }
+    let stats = locks.stats();
+    assert_eq!((stats.kept, stats.recalled), (0, 2 * count));
+    next.release().await.unwrap();
+
+    let acquired = |resumed: &str| format!("acquired ? None locally={keeps}{resumed}");
+    let (held, kept) = (told.about(&held), told.about(&kept));
+    let released = "released confirmed=true".to_owned();
+    if keeps {
+        let recalled = "recalled by another".to_owned();
+        let last = [acquired(" resumed"), recalled.clone(), released.clone()];
+        assert!(held.ends_with(&last), "{held:?}");
+        assert!(kept.ends_with(&[released, recalled]), "{kept:?}");
+    } else {
+        let once = [acquired(""), released];
+        assert_eq!((held, &kept), ([&once[..], &once].concat(), &once.to_vec()));
+    }
     locks.shutdown().await;
 }
 

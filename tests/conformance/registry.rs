@@ -137,6 +137,7 @@ const CASES: &[(&str, Case)] = cases! {
         kept_locks_are_released_with_their_manager
         last_guard_of_a_manager_keeps_nothing
         lost_kept_lock_is_dropped_in_silence
+        kept_locks_are_told_and_counted
         locks_beyond_the_bound_are_released;
     lease:
         lock_is_renewed_while_held

@@ -8,7 +8,7 @@ use crate::lock::fencing;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
 use crate::lock::loss::LossListener;
-use crate::lock::record::guard::GuardRecord;
+use crate::lock::record::guard::{GuardRecord, Source};
 use crate::lock::scope::Scope;
 #[cfg(feature = "postgres")]
 use crate::lock::transaction_proof;
@@ -59,8 +59,9 @@ impl LockGuard {
             purpose, started, ..
         } = acquire;
         let (context, key) = (guard.hold().context(), guard.hold().key());
-        let locally = guard.is_local() && others.iter().all(HoldGuard::is_local);
-        let record = GuardRecord::begin(context, key, purpose.clone(), *started, locally);
+        let sources = others.iter().map(HoldGuard::source);
+        let source = sources.fold(guard.source(), Source::max);
+        let record = GuardRecord::begin(context, key, purpose.clone(), *started, source);
         for guard in std::iter::once(&mut guard).chain(&mut others) {
             guard.tell_loss_by(&record);
             // Only now: a lock that its caller never received is released at once.

@@ -180,7 +180,7 @@ impl LockManager {
     /// ```
     #[must_use]
     pub fn stats(&self) -> Stats {
-        self.inner.context.telemetry.stats()
+        self.inner.stats()
     }
 
     /// Returns who holds the lock with that key, and who waits for it, by two requests that change nothing: one for the lock,

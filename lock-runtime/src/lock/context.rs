@@ -7,6 +7,7 @@ use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
+use crate::event::LockEvent;
 use crate::lock::known_processes::KnownProcesses;
 use crate::lock::report::reporter::Reporter;
 use crate::lock::tasks::TaskTracker;
@@ -129,6 +130,12 @@ impl Context {
     pub(crate) fn server_of(&self, name: &str) -> Arc<str> {
         let node = self.engine.node_of(name);
         node.unwrap_or_else(|| self.server.clone())
+    }
+
+    /// Tells that another process has recalled a lock of this one. Call it under no mutex.
+    pub(crate) fn tell_recall(&self, name: &str) {
+        let key = self.key_of(name);
+        self.telemetry.tell(&LockEvent::Recalled { key });
     }
 
     pub(crate) fn unavailable(&self, name: &str, error: EngineError) -> LockError {

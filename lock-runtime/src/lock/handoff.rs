@@ -9,7 +9,8 @@ use crate::lock::hold::Hold;
 use crate::lock::local_lock::Waiter;
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::local_queue::keeping::Next;
-use crate::lock::record::guard::GuardRecord;
+use crate::lock::record::guard::{GuardRecord, Source};
+use crate::lock::record::kept::KeptRecord;
 use crate::lock::shared::HoldObserver;
 use crate::options::LockOptions;
 use crate::util::sync::AtomicBool;
@@ -26,10 +27,9 @@ pub(crate) struct HoldGuard {
     queues: Arc<LocalQueues<HoldGuard>>,
     /// Another guard owns the hold, or the server stores nothing of it any more.
     disarmed: AtomicBool,
-    /// The guard has joined a hold of another one.
-    joined: bool,
-    /// Another guard of this process passed the lock on.
-    handed_on: bool,
+    source: Source,
+    /// Counts the lock as kept, until its next guard comes or it is given back.
+    kept: Option<KeptRecord>,
     /// What is told of a loss, once the caller has received the guard.
     record: Option<Arc<GuardRecord>>,
     /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type here: a
@@ -56,8 +56,8 @@ impl HoldGuard {
             hold,
             queues,
             disarmed: AtomicBool::new(false),
-            joined: false,
-            handed_on: false,
+            source: Source::Server,
+            kept: None,
             record: None,
             turn: None,
         }
@@ -66,7 +66,7 @@ impl HoldGuard {
     /// Returns the guard of a reader that has joined the hold.
     pub(crate) fn joined(hold: Arc<Hold>, queues: Arc<LocalQueues<HoldGuard>>) -> HoldGuard {
         let mut guard = HoldGuard::new(hold, queues);
-        guard.joined = true;
+        guard.source = Source::Guard;
         guard
     }
 
@@ -76,9 +76,8 @@ impl HoldGuard {
         self
     }
 
-    /// Returns `true` if the guard needed no request: the process held the lock.
-    pub(crate) fn is_local(&self) -> bool {
-        self.joined || self.handed_on
+    pub(crate) fn source(&self) -> Source {
+        self.source
     }
 
     /// Tells a loss of the lock by that record, until the guard ends.
@@ -108,7 +107,8 @@ impl HoldGuard {
     pub(crate) fn resume(mut self, options: LockOptions) -> Result<HoldGuard, HoldGuard> {
         match self.hold.try_resume(options) {
             true => {
-                self.handed_on = true;
+                self.source = Source::Kept;
+                self.kept = None;
                 Ok(self)
             }
             false => Err(self),
@@ -170,8 +170,8 @@ impl Drop for UnfinishedRelease<'_> {
 }
 
 impl HoldObserver for LocalQueues<HoldGuard> {
-    fn on_held(&self, name: &Arc<str>, token: Token) {
-        self.set_holder(name, token);
+    fn on_held(&self, name: &Arc<str>, token: Token) -> bool {
+        self.set_holder(name, token)
     }
 
     fn on_vacated(&self, name: &Arc<str>, token: Token) {
@@ -202,18 +202,24 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
         let remote_waiters = if alone { Some(false) } else { remote_waiters };
         hold.try_reassign(options, remote_waiters)
     };
-    let keep = || {
-        let keeps = hold.keep();
-        keeps.then(|| HoldGuard::new(hold.clone(), queues.clone()))
-    };
+    let mut kept = None;
     if hold.token().is_recallable() {
-        // Before the mutex.
+        // Before the mutex: both may call the user's code.
         hold.end_records();
+        kept = Some(KeptRecord::begin());
     }
+    let mut keep = || {
+        let keeps = hold.keep();
+        keeps.then(|| {
+            let mut guard = HoldGuard::new(hold.clone(), queues.clone());
+            guard.kept = kept.take();
+            guard
+        })
+    };
     loop {
-        match queues.next(&hold.name, hold.token(), may_take, keep) {
+        match queues.next(&hold.name, hold.token(), may_take, &mut keep) {
             Next::Waiter(waiter) => {
-                if deliver_to_all(queues, waiter, hold, true) {
+                if deliver_to_all(queues, waiter, hold, Source::Guard) {
                     return true;
                 }
             }
@@ -244,19 +250,18 @@ pub(crate) fn grant_to_front(
             queues.push_front(name, waiter);
             return false;
         };
-        if deliver_to_all(queues, waiter, &hold, false) {
+        if deliver_to_all(queues, waiter, &hold, Source::Server) {
             return true;
         }
     }
 }
 
-/// Delivers a hold to a waiter, and a read hold to the readers behind it, too. `handed_on`: another guard had it before.
-/// Returns `false` if no guard owns the hold.
+/// Delivers a hold to a waiter, and a read hold to the readers behind it, too. Returns `false` if no guard owns the hold.
 fn deliver_to_all(
     queues: &Arc<LocalQueues<HoldGuard>>,
     waiter: Waiter<HoldGuard>,
     hold: &Arc<Hold>,
-    handed_on: bool,
+    source: Source,
 ) -> bool {
     let mut readers = Vec::new();
     if hold.limit() == Limit::UNLIMITED {
@@ -267,7 +272,7 @@ fn deliver_to_all(
             readers.push(reader);
         }
     }
-    let delivered = deliver(queues, waiter, hold, handed_on);
+    let delivered = deliver(queues, waiter, hold, source);
     deliver_joined(queues, readers, hold);
     delivered
 }
@@ -290,10 +295,10 @@ fn deliver(
     queues: &Arc<LocalQueues<HoldGuard>>,
     waiter: Waiter<HoldGuard>,
     hold: &Arc<Hold>,
-    handed_on: bool,
+    source: Source,
 ) -> bool {
     let mut guard = HoldGuard::new(hold.clone(), queues.clone());
-    guard.handed_on = handed_on;
+    guard.source = source;
     match offer(waiter, guard) {
         Some(guard) => {
             guard.disarm();

@@ -4,6 +4,7 @@ use crate::config::Config;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::opening::Opened;
 use crate::engine::request::Claim;
+use crate::engine::token::Token;
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::handoff::HoldGuard;
@@ -16,6 +17,7 @@ use crate::lock::retained_locks::RetainedLocks;
 use crate::lock::shared::Shared;
 use crate::lock::watchdog::Watchdog;
 use crate::process::ProcessId;
+use crate::stats::Stats;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::Mutex;
@@ -142,10 +144,23 @@ impl ManagerInner {
         drop(self.queues.stop_keeping());
     }
 
+    pub(crate) fn stats(&self) -> Stats {
+        self.context.telemetry.stats(self.queues.kept())
+    }
+
+    /// Gives a kept lock back before that is told: the other process waits.
+    fn on_recalled(&self, name: &str, token: Token) {
+        let recall = self.queues.recall(name, token);
+        drop(recall.kept);
+        if recall.is_first {
+            self.context.tell_recall(name);
+        }
+    }
+
     fn on_event(&self, event: EngineEvent) {
         let telemetry = &self.context.telemetry;
         match &event {
-            EngineEvent::Recalled { name, token } => return drop(self.queues.recall(name, *token)),
+            EngineEvent::Recalled { name, token } => return self.on_recalled(name, *token),
             EngineEvent::Asked(text) => return self.shared.on_asked(text),
             EngineEvent::Resubscribed => {
                 // Recalls may have been missed, too.

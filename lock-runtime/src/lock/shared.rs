@@ -23,7 +23,8 @@ pub(crate) struct Shared {
 
 /// An observer that is notified when this process acquires a lock, and when it loses or releases it.
 pub(crate) trait HoldObserver: Send + Sync {
-    fn on_held(&self, name: &Arc<str>, token: Token);
+    /// Returns `true` if another process has recalled the lock already.
+    fn on_held(&self, name: &Arc<str>, token: Token) -> bool;
 
     fn on_vacated(&self, name: &Arc<str>, token: Token);
 

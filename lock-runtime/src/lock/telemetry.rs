@@ -22,6 +22,8 @@ pub(crate) struct Telemetry {
 struct Counts {
     acquired: AtomicU64,
     acquired_locally: AtomicU64,
+    resumed: AtomicU64,
+    recalled: AtomicU64,
     busy: AtomicU64,
     taken: AtomicU64,
     unavailable: AtomicU64,
@@ -96,10 +98,13 @@ impl Telemetry {
         self.tell(&LockEvent::ServerUp { server });
     }
 
-    pub(crate) fn stats(&self) -> Stats {
+    /// Returns the counts of a manager that keeps so many locks.
+    pub(crate) fn stats(&self, kept: usize) -> Stats {
         let Counts {
             acquired,
             acquired_locally,
+            resumed,
+            recalled,
             busy,
             taken,
             unavailable,
@@ -119,6 +124,8 @@ impl Telemetry {
         Stats {
             acquired,
             acquired_locally: read(acquired_locally),
+            resumed: read(resumed),
+            recalled: read(recalled),
             busy: read(busy),
             taken: read(taken),
             unavailable: read(unavailable),
@@ -129,6 +136,7 @@ impl Telemetry {
             renewed: read(renewed),
             renewals_failed: read(renewals_failed),
             held: acquired.saturating_sub(released + lost),
+            kept: kept as u64,
             waiting: waits_begun.saturating_sub(waits_ended),
             servers_down: self.broken.lock().len() as u64,
         }
@@ -138,10 +146,15 @@ impl Telemetry {
 impl Counts {
     fn add(&self, event: &LockEvent<'_>) {
         match event {
-            LockEvent::Acquired { locally, .. } => {
+            LockEvent::Acquired {
+                locally, resumed, ..
+            } => {
                 add(&self.acquired, 1);
                 if *locally {
                     add(&self.acquired_locally, 1);
+                }
+                if *resumed {
+                    add(&self.resumed, 1);
                 }
             }
             LockEvent::NotAcquired { outcome, .. } => {
@@ -156,6 +169,7 @@ impl Counts {
             }
             LockEvent::Released { .. } => add(&self.released, 1),
             LockEvent::Lost { .. } => add(&self.lost, 1),
+            LockEvent::Recalled { .. } => add(&self.recalled, 1),
             LockEvent::Renewed { count, .. } => add(&self.renewed, *count as u64),
             LockEvent::RenewalFailed { count, .. } => add(&self.renewals_failed, *count as u64),
             LockEvent::Revoked { .. }
@@ -183,9 +197,9 @@ mod tests {
             telemetry.connection_broken("a".into(), &error);
         }
         telemetry.connection_mended("a");
-        assert_eq!(telemetry.stats().servers_down, 1);
+        assert_eq!(telemetry.stats(0).servers_down, 1);
         telemetry.connection_mended("a");
-        assert_eq!(telemetry.stats().servers_down, 0);
+        assert_eq!(telemetry.stats(0).servers_down, 0);
         drop(telemetry);
         let down = format!("`a` is down: {error}");
         assert_eq!(

@@ -16,5 +16,9 @@ impl Active {
         Active
     }
 
+    pub(crate) fn kept() -> Active {
+        Active
+    }
+
     pub(crate) fn end(&self) {}
 }

@@ -27,6 +27,9 @@ struct Series {
 /// Those that no template tells apart.
 struct Common {
     handoffs: Counter,
+    resumes: Counter,
+    recalls: Counter,
+    kept: Gauge,
     renewals: Counter,
     failed_renewals: Counter,
     margin: Histogram,
@@ -87,6 +90,9 @@ impl Common {
             let renewals = |outcome| counter!("distributed_lock.renewals", "outcome" => outcome);
             Common {
                 handoffs: counter!("distributed_lock.handoffs"),
+                resumes: counter!("distributed_lock.resumes"),
+                recalls: counter!("distributed_lock.recalls"),
+                kept: gauge!("distributed_lock.kept.active"),
                 renewals: renewals("renewed"),
                 failed_renewals: renewals("failed"),
                 margin: histogram!("distributed_lock.renewal.margin"),
@@ -102,8 +108,16 @@ pub(crate) fn record(event: &LockEvent<'_>) {
             site,
             waited,
             locally,
+            resumed,
             ..
-        } => acquired(site, waited, locally),
+        } => {
+            Series::of(site).acquired.record(waited);
+            if locally {
+                let common = Common::get();
+                common.handoffs.increment(1);
+                common.resumes.increment(resumed.into());
+            }
+        }
         LockEvent::NotAcquired {
             site,
             waited,
@@ -115,6 +129,7 @@ pub(crate) fn record(event: &LockEvent<'_>) {
             site, held, cause, ..
         } => lost(site, held, cause),
         LockEvent::Revoked { .. } => {}
+        LockEvent::Recalled { .. } => Common::get().recalls.increment(1),
         LockEvent::Renewed { count, margin } => {
             let common = Common::get();
             common.renewals.increment(count as u64);
@@ -128,7 +143,7 @@ pub(crate) fn record(event: &LockEvent<'_>) {
     });
 }
 
-/// A guard that holds its lock, or a call that waits: one more in a gauge, until it ends. The gauge stays that of the recorder
+/// A guard that holds its lock, a call that waits, or a lock that is kept: one more in a gauge, until it ends. The gauge stays that of the recorder
 /// at the beginning: one that is installed later would fall below 0.
 pub(crate) struct Active(Option<&'static Gauge>);
 
@@ -139,6 +154,10 @@ impl Active {
 
     pub(crate) fn wait(site: Option<&'static Site>) -> Active {
         Active::begin(|| &Series::of(site).waiting)
+    }
+
+    pub(crate) fn kept() -> Active {
+        Active::begin(|| &Common::get().kept)
     }
 
     fn begin(gauge: impl FnOnce() -> &'static Gauge) -> Active {
@@ -154,14 +173,6 @@ impl Active {
         if let Some(gauge) = self.0 {
             contain(|| gauge.decrement(1.0));
         }
-    }
-}
-
-fn acquired(site: Option<&'static Site>, waited: Duration, locally: bool) {
-    let series = Series::of(site);
-    series.acquired.record(waited);
-    if locally {
-        Common::get().handoffs.increment(1);
     }
 }
 
@@ -216,7 +227,19 @@ fn describe() {
     );
     describe_counter!(
         "distributed_lock.handoffs",
-        "The locks that were passed on or shared within a process."
+        "The locks that were passed on, shared or resumed within a process."
+    );
+    describe_counter!(
+        "distributed_lock.resumes",
+        "The kept locks that the next call of their process resumed."
+    );
+    describe_counter!(
+        "distributed_lock.recalls",
+        "The locks that another process recalled from one that may keep them."
+    );
+    describe_gauge!(
+        "distributed_lock.kept.active",
+        "The locks that are kept for the next call now."
     );
     describe_counter!(
         "distributed_lock.renewals",
@@ -240,15 +263,20 @@ mod tests {
 
     #[test]
     fn a_recorder_that_comes_late_is_told_no_end_without_its_beginning() {
-        let before = [Active::hold(None), Active::wait(None)];
+        let begin = || [Active::hold(None), Active::wait(None), Active::kept()];
+        let before = begin();
         let late = PrometheusBuilder::new().build_recorder();
         metrics::with_local_recorder(&late, || {
-            let after = [Active::hold(None), Active::wait(None)];
+            let after = begin();
             before.iter().chain(&after).for_each(Active::end);
         });
         let text = late.handle().render();
-        for gauge in ["hold_active", "wait_active"] {
-            let line = format!("distributed_lock_{gauge}{{template=\"\"}} 0\n");
+        for gauge in [
+            "hold_active{template=\"\"}",
+            "wait_active{template=\"\"}",
+            "kept_active",
+        ] {
+            let line = format!("distributed_lock_{gauge} 0\n");
             assert!(text.contains(&line), "{text}");
         }
     }

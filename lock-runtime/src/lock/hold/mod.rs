@@ -145,7 +145,7 @@ impl Hold {
         state.begin_guard(&shared.watchdog, options, times);
         let due = state.next_due(times);
         state.scheduled_at = Some(due);
-        shared.observer.on_held(&name, token);
+        let is_recalled = shared.observer.on_held(&name, token);
         shared.context.holds.begin();
         let hold = Arc::new(Hold {
             name,
@@ -157,6 +157,9 @@ impl Hold {
             state: Mutex::new(state),
         });
         hold.shared.watchdog.schedule(None, due, hold.clone());
+        if is_recalled {
+            hold.context().tell_recall(&hold.name);
+        }
         Ok(hold)
     }
 

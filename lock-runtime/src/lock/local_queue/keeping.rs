@@ -30,7 +30,20 @@ pub(crate) enum Next<T> {
     },
 }
 
+/// What another process' recall finds.
+pub(crate) struct Recall<T> {
+    /// The guard of the lock, if it is kept: to be dropped when no mutex is locked.
+    pub(crate) kept: Option<T>,
+    /// This process holds the lock, and it is recalled for the first time.
+    pub(crate) is_first: bool,
+}
+
 impl<T> LocalQueues<T> {
+    /// Returns how many locks this process keeps.
+    pub(crate) fn kept(&self) -> usize {
+        self.kept.load(Ordering::Relaxed)
+    }
+
     /// Returns the guard of a kept lock, or whether the server may grant the lock at once, as far as this process knows:
     /// no caller of this process waits, none lingers after it waited along with other processes, and no hold is in the
     /// way.
@@ -81,7 +94,7 @@ impl<T> LocalQueues<T> {
         }
         if token.is_recallable()
             && lock.may_keep(token)
-            && self.kept.load(Ordering::Relaxed) < self.max_kept.load(Ordering::Relaxed)
+            && self.kept() < self.max_kept.load(Ordering::Relaxed)
             && let Some(guard) = keep()
         {
             lock.keep(token, guard);
@@ -94,24 +107,27 @@ impl<T> LocalQueues<T> {
         }
     }
 
-    /// Records that another process waits for the lock that is held with `token`. Returns the guard if it is kept.
-    pub(crate) fn recall(&self, name: &str, token: Token) -> Option<T> {
+    /// Records that another process waits for the lock that is held with `token`.
+    pub(crate) fn recall(&self, name: &str, token: Token) -> Recall<T> {
         let mut locks = self.locked();
         let lock = locks.get_mut(name);
         let is_held = |lock: &&mut LocalLock<T>| lock.holders().any(|holder| holder == token);
-        let kept = match lock.filter(is_held) {
-            Some(lock) => {
-                lock.recalled = Recalled::Yes;
-                self.take_kept(lock, Some(token))
-            }
+        let recall = match lock.filter(is_held) {
+            Some(lock) => Recall {
+                is_first: std::mem::replace(&mut lock.recalled, Recalled::Yes) != Recalled::Yes,
+                kept: self.take_kept(lock, Some(token)),
+            },
             None => {
                 self.recalls.came_early(token);
-                None
+                Recall {
+                    is_first: false,
+                    kept: None,
+                }
             }
         };
         drop(locks);
         self.recalls.arrived.notify_waiters();
-        kept
+        recall
     }
 
     /// Records that other processes may wait for any lock. Returns the guards of those that are kept.

@@ -165,15 +165,18 @@ impl<T> LocalQueues<T> {
         }
     }
 
-    pub(crate) fn set_holder(&self, name: &Arc<str>, token: Token) {
+    /// Records that this process holds the lock with `token`. Returns `true` if another one has recalled it already.
+    pub(crate) fn set_holder(&self, name: &Arc<str>, token: Token) -> bool {
         let mut locks = self.locked();
         let lock = locks.entry(name.clone()).or_default();
         lock.add_holder(token);
-        if token.is_recallable() && self.recalls.have(token) {
+        let is_recalled = token.is_recallable() && self.recalls.have(token);
+        if is_recalled {
             lock.recalled = Recalled::Yes;
         }
         drop(locks);
         self.report_change();
+        is_recalled
     }
 
     /// Records that this process no longer holds the lock with `token`. Returns the guard if it is kept.

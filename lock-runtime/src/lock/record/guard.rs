@@ -12,6 +12,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// From where a guard has its lock. Of several locks, the greatest counts.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Source {
+    /// The process had kept it.
+    Kept,
+    /// Another guard of this process passed it on, or shares it.
+    Guard,
+    Server,
+}
+
 /// A guard, and its span. The guard and its holds share it: the first to notice the end tells it, and no other does.
 pub(crate) struct GuardRecord {
     /// When it was acquired; `None` if nobody is told.
@@ -23,13 +33,13 @@ pub(crate) struct GuardRecord {
 }
 
 impl GuardRecord {
-    /// Tells that a call which began at `started` has acquired its lock; `locally`: without a request.
+    /// Tells that a call which began at `started` has acquired its lock from there.
     pub(crate) fn begin(
         context: &Context,
         key: &str,
         purpose: Purpose,
         started: Instant,
-        locally: bool,
+        source: Source,
     ) -> Arc<GuardRecord> {
         let since = context.telemetry.is_heard().then(now);
         let waited = since.map_or(Duration::ZERO, |since| {
@@ -41,7 +51,8 @@ impl GuardRecord {
             site: purpose.site,
             label: purpose.label(),
             waited,
-            locally,
+            locally: source != Source::Server,
+            resumed: source == Source::Kept,
         });
         Arc::new(GuardRecord {
             since,

@@ -43,14 +43,15 @@ impl Reported {
         let mut last = None;
         while let Some(shared) = self.shared.upgrade() {
             let context = &shared.context;
-            let (reporter, stats) = (context.reporter.clone(), context.telemetry.stats());
+            let reporter = context.reporter.clone();
+            let stats = context.telemetry.stats(self.queues.kept());
             if reporter.is_closed() {
                 if last.is_some() {
                     store(context, ENDED).await;
                 }
                 return;
             }
-            let in_use = stats.held > 0 || stats.waiting > 0;
+            let in_use = stats.held > 0 || stats.waiting > 0 || stats.kept > 0;
             let due = reporter.due_after(last, context.engine.report_pace(), in_use);
             if due.is_some_and(|due| due <= now()) {
                 self.report(&shared).await;
@@ -71,7 +72,7 @@ impl Reported {
                 let waits = waits(context, &self.queues, &self.claims);
                 report(
                     &reporter.identity,
-                    &context.telemetry.stats(),
+                    &context.telemetry.stats(self.queues.kept()),
                     &holds,
                     &waits,
                 )
