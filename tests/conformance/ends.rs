@@ -38,10 +38,10 @@ async fn stay(locks: LockManager, prefix: String, inside: Sender<()>) -> Result<
 /// Returns while bodies run, a call waits, and others begin.
 async fn work(arguments: &Arguments) -> LockManager {
     let Arguments {
+        way,
         prefix,
         number,
         urls,
-        ..
     } = arguments;
     let config = match &urls[..] {
         [url] => Config::new(url.clone()),
@@ -70,6 +70,24 @@ async fn work(arguments: &Arguments) -> LockManager {
     for release in [ReleaseMode::Confirmed, ReleaseMode::Background] {
         let lock = locks.lock(key("again")).wait(LONG).release_mode(release);
         tokio::spawn(async move { while lock.clone().run(async |_| ()).await.is_ok() {} });
+    }
+    // Locks that stay with the process, where it hears recalls: one that is used until the end, and one that is not.
+    let lazy = |name| {
+        locks
+            .lock(key(name))
+            .wait(LONG)
+            .release_mode(ReleaseMode::Lazy)
+    };
+    for _ in 0..20 {
+        lazy("idle").run(async |_| ()).await.expect("it is free");
+        tokio::time::sleep(Duration::from_millis(2)).await;
+    }
+    let lock = lazy("lazy");
+    tokio::spawn(async move { while lock.clone().run(async |_| ()).await.is_ok() {} });
+    // Only the main thread knows that the process ends.
+    if number % 2 > 0 && way != "joins_a_thread" {
+        // Like the global manager, it is not dropped.
+        std::mem::forget(locks.clone());
     }
     if number % 4 > 0 {
         tokio::time::sleep(Duration::from_millis(number % 4 * 7)).await;

@@ -1,7 +1,7 @@
 //! Locks that stay with their process between its calls: `release = "lazy"`.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode};
@@ -335,5 +335,66 @@ pub async fn locks_beyond_the_bound_are_released(fixture: Fixture) {
     call(locks.lock(key(0)).ttl(TTL)).await;
     call(lazy(&locks, &key(3))).await;
     assert!(fixture.is_held(&key(3)).await && !fixture.is_held(&key(0)).await);
+    locks.shutdown().await;
+}
+
+/// Told at once where recalls are heard, and otherwise within the second in which the library looks.
+pub async fn holder_hears_that_another_process_waits(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    for (lock, limit) in [
+        (lazy(&locks, &row), if fixture.keeps() { 0 } else { 1 }),
+        (locks.lock(&*row).ttl(TTL).wait(LONG), 1),
+        (
+            locks
+                .lock_all([row.clone(), fixture.key("other")])
+                .ttl(TTL)
+                .wait(LONG),
+            2,
+        ),
+    ] {
+        let guard = lock.acquire().await.unwrap();
+        // A caller of the process itself does not count.
+        let own = locks.lock(&*row).ttl(TTL).wait(LONG);
+        let own = tokio::spawn(own.run(async |_| ()));
+        let early = tokio::time::timeout(millis(1300), guard.wanted()).await;
+        assert!(early.is_err(), "nobody waits elsewhere");
+        let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+        let watch = Stopwatch::start();
+        let waiter = tokio::spawn(waits.run(async |_| ()));
+        within(LONG, guard.wanted()).await;
+        let took = watch.elapsed();
+        assert!(took < Duration::from_secs(limit) + NOISE, "{took:?}");
+        within(AGAIN, guard.wanted()).await;
+        guard.release().await.unwrap();
+        for waiter in [own, waiter] {
+            within(AGAIN, waiter).await.unwrap().unwrap();
+        }
+    }
+    locks.shutdown().await;
+}
+
+pub async fn loss_ends_the_wait_for_others(fixture: Fixture) {
+    let lock = fixture.locks().lock(fixture.key("row")).renew(false);
+    let guard = lock.ttl(millis(300)).acquire().await.unwrap();
+    within(AGAIN, guard.wanted()).await;
+    assert!(!guard.is_valid());
+}
+
+/// A task whose calls never wait would otherwise keep its thread for itself.
+pub async fn calls_that_need_no_request_let_other_tasks_run(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    let (lock, runs) = (lazy(&locks, &row), AtomicBool::new(false));
+    let calls = async {
+        for _ in 0..20_000 {
+            lock.clone().run(async |_| ()).await.unwrap();
+            if runs.load(Ordering::SeqCst) {
+                return;
+            }
+        }
+        panic!("no call has waited");
+    };
+    tokio::join!(calls, async { runs.store(true, Ordering::SeqCst) });
     locks.shutdown().await;
 }

@@ -15,11 +15,13 @@ const EXITS: u64 = 1;
 static NUMBERS: AtomicU64 = AtomicU64::new(0);
 
 /// The keys of the locks that the process holds or acquires.
-const KEYS: [&str; 8] = [
+const KEYS: [&str; 10] = [
     "attribute",
     "run",
     "read",
     "again",
+    "idle",
+    "lazy",
     "new:0",
     "new:1",
     "new:2",

@@ -138,7 +138,10 @@ const CASES: &[(&str, Case)] = cases! {
         last_guard_of_a_manager_keeps_nothing
         lost_kept_lock_is_dropped_in_silence
         kept_locks_are_told_and_counted
-        locks_beyond_the_bound_are_released;
+        locks_beyond_the_bound_are_released
+        holder_hears_that_another_process_waits
+        loss_ends_the_wait_for_others
+        calls_that_need_no_request_let_other_tasks_run;
     lease:
         lock_is_renewed_while_held
         many_locks_are_renewed

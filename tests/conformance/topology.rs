@@ -145,7 +145,6 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(Pooled::from(Postgres::start()))),
             faults: LASTING,
-            keeps: false,
             weight: OF_POSTGRES,
             ..Self::of(Pooled::from(Postgres::start()), inputs::postgres())
         }

@@ -12,6 +12,7 @@ use crate::lock::record::guard::{GuardRecord, Source};
 use crate::lock::scope::Scope;
 #[cfg(feature = "postgres")]
 use crate::lock::transaction_proof;
+use crate::lock::wanted::wanted;
 use crate::options::{OnLost, ReleaseMode};
 #[cfg(feature = "postgres")]
 use crate::transaction_proof::TransactionProof;
@@ -194,6 +195,37 @@ impl LockGuard {
             None => Poll::Pending,
         })
         .await
+    }
+
+    /// Waits until a caller of another process waits for the lock, so that a body which holds it for long, such as that of a
+    /// leader or of a partition's owner, can hand it over early. Also resolves when the lock is lost.
+    ///
+    /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, the other process tells this one at once; otherwise the library
+    /// looks at the server each second as long as the future is polled, of several keys at one in turn. A single
+    /// [try](crate::Lock::try_acquire) of another process does not count, nor does a client that has no queue. Cancel safe.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager, ReleaseMode};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://wanted").await?;
+    /// # let other = LockManager::connect("memory://wanted").await?;
+    /// let guard = locks.lock("partition:7").release_mode(ReleaseMode::Lazy).acquire().await?;
+    /// let elsewhere = tokio::spawn(other.lock("partition:7").acquire());
+    /// loop {
+    ///     tokio::select! {
+    ///         _ = guard.wanted() => break, // another replica has started
+    ///         _ = next_message() => { /* … handle it … */ }
+    ///     }
+    /// }
+    /// guard.release().await?;
+    /// elsewhere.await.unwrap()?;
+    /// # Ok(())
+    /// # }
+    /// # async fn next_message() { tokio::task::yield_now().await }
+    /// ```
+    pub async fn wanted(&self) {
+        wanted(&self.guards().collect::<Vec<_>>()).await;
     }
 
     /// Checks that the lease is valid for at least `duration`. Call it before an irreversible step.

@@ -40,4 +40,5 @@ pub(crate) mod tasks;
 pub(crate) mod telemetry;
 #[cfg(feature = "postgres")]
 pub(crate) mod transaction_proof;
+pub(crate) mod wanted;
 pub(crate) mod watchdog;

@@ -16,6 +16,7 @@ use crate::site::Purpose;
 use crate::util::time::{deadline_after, deadline_in, now};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 pub(crate) struct Acquire {
@@ -127,7 +128,11 @@ impl Acquire {
     /// Resumes a kept lock. Returns `None` if its lease does not suit the call; then it is released.
     async fn resume(&self, kept: HoldGuard) -> Option<HoldGuard> {
         match kept.resume(self.options) {
-            Ok(guard) => Some(guard),
+            Ok(guard) => {
+                // A task that does nothing else would never let others run.
+                consume_budget().await;
+                Some(guard)
+            }
             Err(kept) => {
                 // Boxed, since it is rare. If it fails, the lock is found held.
                 let _ = Box::pin(kept.release_or_hand_off()).await;

@@ -135,6 +135,9 @@ impl Acquire {
         let lease = inner.context.engine.lease(claim.token, sent, options.ttl);
         match Hold::granted(inner.shared.clone(), claim, options, lease) {
             Ok(hold) => {
+                if hold.token().is_recallable() {
+                    hold.begin_tenure();
+                }
                 inner.read_holds.publish(&hold);
                 Some(HoldGuard::new(hold, inner.queues.clone()))
             }

@@ -14,6 +14,11 @@ use tokio::time::Instant;
 const WORTHWHILE: Duration = Duration::from_millis(500);
 
 impl Hold {
+    /// Begins the tenure of a lock that was free, and whose token says that it may be recalled.
+    pub(crate) fn begin_tenure(&self) {
+        self.state().may_be_kept = true;
+    }
+
     /// Keeps the lock for the next call, if the guard that ends leaves it to this process. The caller owns the hold then.
     pub(crate) fn keep(&self) -> bool {
         let (instant, now) = (time::now(), self.now());

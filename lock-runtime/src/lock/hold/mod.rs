@@ -65,7 +65,7 @@ struct State {
     retain_until: Option<Instant>,
     /// The fencing token of the guards that own the hold, once it is known.
     fencing_token: Option<u64>,
-    /// The lock may be kept without a guard: it was free when it was acquired, and its first renewal is not due yet.
+    /// The lock may be kept without a guard: in its tenure.
     may_be_kept: bool,
     /// The current guard leaves it to this process.
     is_lazy: bool,
@@ -133,7 +133,7 @@ impl Hold {
             guard_since: times.0,
             retain_until: None,
             fencing_token: None,
-            may_be_kept: token.is_recallable(),
+            may_be_kept: false,
             is_lazy: false,
             is_kept: false,
             replaced: false,

@@ -156,6 +156,14 @@ impl<T> LocalQueues<T> {
         self.take_kept(locks.get_mut(name)?, Some(token))
     }
 
+    /// Returns `true` if another process waits for the lock that is held with `token`, as far as this one was told.
+    pub(crate) fn is_recalled(&self, name: &str, token: Token) -> bool {
+        let locks = self.locked();
+        locks.get(name).is_some_and(|lock| {
+            lock.recalled == Recalled::Yes && lock.holders().any(|holder| holder == token)
+        })
+    }
+
     /// Returns the guard of a kept lock: if it is kept with that token, or whatever the token.
     pub(super) fn take_kept(&self, lock: &mut LocalLock<T>, token: Option<Token>) -> Option<T> {
         let kept = lock.take_kept(token);

@@ -14,6 +14,7 @@ use crate::engine::token::Token;
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::inner::ManagerInner;
+use crate::options::{LockOptions, ReleaseMode};
 use crate::util::inbox::Inbox;
 use crate::util::io_thread::pause;
 use crate::util::panics::caught;
@@ -97,6 +98,7 @@ impl RemoteWait {
                 ttl: options.ttl,
                 replicas: options.replicas,
             };
+            let claim = self.recallable(claim, options);
             let (name, events) = (self.name.clone(), self.events.clone());
             inner.claims.register(claim.token, name, events);
             self.claim = Some(claim.clone());
@@ -108,6 +110,14 @@ impl RemoteWait {
                 inner.queues.fail_all(&self.name, self.limit, &error);
             }
         }
+    }
+
+    /// Lets the holder hear that another process waits, if it may want to know. A lock from the queue is not kept.
+    fn recallable(&self, mut claim: Claim, options: LockOptions) -> Claim {
+        if options.release == ReleaseMode::Lazy && self.inner.context.engine.hears_recalls() {
+            claim.token = claim.token.recallable();
+        }
+        claim
     }
 
     async fn finish(&self, mut claim: Claim, outcome: WaitOutcome) {
