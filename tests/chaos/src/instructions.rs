@@ -41,6 +41,8 @@ pub struct Workload {
     pub calls: Vec<CallKind>,
     /// Three of four calls leave the lock to their process, if their kind [may](CallKind::may_be_lazy).
     pub lazy: bool,
+    /// Calls are routed: each worker calls for one key of its own, but with every call of that many for any key.
+    pub strays: Option<u64>,
     /// The kinds for each of the processes that are started first, instead of `calls`; there may be fewer.
     pub first_calls: Vec<Vec<CallKind>>,
     /// The wait timeout of every call.
@@ -86,6 +88,7 @@ impl Default for Workload {
             tasks: 3,
             calls: CallKind::ALL.to_vec(),
             lazy: true,
+            strays: None,
             first_calls: Vec::new(),
             wait_ms: None,
             pace: BodyLength::Mixed,
@@ -105,6 +108,19 @@ impl Workload {
         Self {
             calls: [CallKind::USUAL, sharing, sharing].concat(),
             ..Self::default()
+        }
+    }
+
+    /// Routes the calls, and makes them so seldom that locks are kept for most of the time.
+    pub fn routed(self) -> Self {
+        let lazy = self.calls.iter().copied();
+        let lazy: Vec<_> = lazy.filter(|kind| kind.may_be_lazy()).collect();
+        Self {
+            tasks: 2,
+            calls: [lazy.repeat(4), self.calls].concat(),
+            strays: Some(20),
+            pause_ms: 100,
+            ..self
         }
     }
 

@@ -40,7 +40,16 @@ impl Report {
     }
 
     pub fn violations(&self) -> usize {
-        self.violations.len() + self.idle().len()
+        self.violations.len() + self.idle().len() + self.unkept().len()
+    }
+
+    /// Returns the topologies on which many calls left their locks to their processes, and none resumed one.
+    fn unkept(&self) -> Vec<Topology> {
+        const MANY: usize = 500;
+        let topologies = self.topologies.iter().filter(|(topology, tally)| {
+            topology.keeps() && tally.lazy >= MANY && tally.resumed == 0
+        });
+        topologies.map(|(topology, _)| *topology).collect()
     }
 
     /// Returns the kinds that were planned often and never carried out.
@@ -123,6 +132,9 @@ impl fmt::Display for Report {
         for kind in self.idle() {
             writeln!(f, "\n{} was planned but never occurred", words(kind))?;
         }
+        for topology in self.unkept() {
+            writeln!(f, "\nno call resumed a kept lock on {}", topology.name())?;
+        }
         for (name, seed, violation) in &self.violations {
             writeln!(f, "\n{name}, seed {seed}: {violation}")?;
         }
@@ -164,6 +176,7 @@ mod tests {
     use crate::checker::Rule;
     use crate::fault::Fault;
     use crate::history::{History, Promises};
+    use crate::journal::{CallKind, Event, EventKind};
 
     fn history(fenced: bool, kinds: &[Kind]) -> History {
         let fault = |kind: &Kind| Fault {
@@ -243,6 +256,45 @@ mod tests {
         assert_eq!(sum.longest_gap, 1_500_000_000);
         assert_eq!(sum.faults[&Kind::WorkerKilled], 2);
         assert_eq!(sum.violations, 1);
+    }
+
+    #[test]
+    fn campaign_in_which_no_call_resumes_a_kept_lock_fails() {
+        let event = |what| Event {
+            at: 0,
+            boot: 0,
+            worker: 0,
+            call: 0,
+            what,
+        };
+        let called = EventKind::Called {
+            key: 0,
+            others: Vec::new(),
+            kind: CallKind::Waits,
+            lazy: true,
+            ttl: 0,
+            wait: 0,
+        };
+        let mut history = history(true, &[]);
+        history.events = vec![event(called); 500];
+        let mut report = Report::default();
+        report.add(
+            &played(Topology::Quorum, 1, history.clone()),
+            &verdict(1, &[], 1),
+        );
+        assert_eq!(report.violations(), 0);
+        report.add(
+            &played(Topology::Standalone, 2, history.clone()),
+            &verdict(1, &[], 1),
+        );
+        assert_eq!(report.violations(), 1);
+        let (resumed, recalled) = (1, 0);
+        history.events = vec![event(EventKind::Counted { resumed, recalled })];
+        report.add(
+            &played(Topology::Standalone, 3, history),
+            &verdict(1, &[], 1),
+        );
+        assert_eq!(report.violations(), 0);
     }
 
     #[test]

@@ -55,17 +55,19 @@ pub struct RunResult {
 
 impl Schedule {
     pub fn of(topology: Topology, seed: u64) -> Self {
+        let workload = match (seed.is_multiple_of(2), topology) {
+            (false, _) => Workload::default(),
+            (true, Topology::Quorum) => Workload::mixed(&CallKind::READERS),
+            (true, _) => Workload::mixed(&[&CallKind::READERS[..], &CallKind::COUNTED].concat()),
+        };
         Self {
             topology,
             seed,
             profile: Profile::everything(),
             plan: None,
-            workload: match (seed.is_multiple_of(2), topology) {
-                (false, _) => Workload::default(),
-                (true, Topology::Quorum) => Workload::mixed(&CallKind::READERS),
-                (true, _) => {
-                    Workload::mixed(&[&CallKind::READERS[..], &CallKind::COUNTED].concat())
-                }
+            workload: match seed % 4 >= 2 {
+                true => workload.routed(),
+                false => workload,
             },
             gap: None,
             mean_gap: None,

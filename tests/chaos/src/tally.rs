@@ -6,6 +6,7 @@ use std::fmt;
 use crate::checker::Verdict;
 use crate::fault::Kind;
 use crate::history::History;
+use crate::journal::EventKind;
 
 /// All durations are in nanoseconds.
 #[derive(Clone, Default)]
@@ -16,6 +17,10 @@ pub struct Tally {
     pub calls: usize,
     pub holds: usize,
     pub hand_offs: usize,
+    /// Calls that left their lock to their process, and what became of such locks, unless their process was killed.
+    pub lazy: usize,
+    pub resumed: usize,
+    pub recalled: usize,
     pub faults: BTreeMap<Kind, usize>,
     pub lost: usize,
     pub losses: Vec<u64>,
@@ -63,6 +68,16 @@ impl Tally {
         if !history.promises.fenced {
             (one.unfenced, one.lost_updates) = (verdict.writes, verdict.lost_updates);
         }
+        for event in &history.events {
+            match event.what {
+                EventKind::Called { lazy: true, .. } => one.lazy += 1,
+                EventKind::Counted { resumed, recalled } => {
+                    one.resumed += resumed as usize;
+                    one.recalled += recalled as usize;
+                }
+                _ => {}
+            }
+        }
         for fault in history.faults.iter().filter(|fault| !fault.vain) {
             *one.faults.entry(fault.kind).or_default() += 1;
         }
@@ -75,6 +90,9 @@ impl Tally {
         self.calls += other.calls;
         self.holds += other.holds;
         self.hand_offs += other.hand_offs;
+        self.lazy += other.lazy;
+        self.resumed += other.resumed;
+        self.recalled += other.recalled;
         for (kind, count) in &other.faults {
             *self.faults.entry(*kind).or_default() += count;
         }
@@ -118,6 +136,12 @@ impl Tally {
             ("calls", Count(self.calls)),
             ("holds", Count(self.holds)),
             ("hand-offs to another worker", Count(self.hand_offs)),
+            (
+                "calls that left their lock to the process",
+                Count(self.lazy),
+            ),
+            ("calls that resumed a kept lock", Count(self.resumed)),
+            ("locks recalled", Count(self.recalled)),
             ("waits checked for their order", Count(self.in_line)),
             ("leases compared with the server's", Count(self.believed)),
             ("fencing tokens", Count(self.tokens)),

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use lock_runtime::{Config, LockError, LockManager, Report};
+use lock_runtime::{Config, LockError, LockManager, Report, Stats};
 use tokio::runtime::{Builder, Handle, Runtime};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -265,6 +265,7 @@ async fn shut_down(locks: &LockManager, grace: Duration, journal: &Journal) {
     };
     journal.write(0, begins);
     timed(locks.shutdown_within(grace), journal).await;
+    count(locks, journal);
 }
 
 async fn timed(shutdown: impl Future<Output = ()>, journal: &Journal) {
@@ -274,11 +275,19 @@ async fn timed(shutdown: impl Future<Output = ()>, journal: &Journal) {
     journal.write(0, EventKind::ShutDown { took });
 }
 
+fn count(locks: &LockManager, journal: &Journal) {
+    let Stats {
+        resumed, recalled, ..
+    } = locks.stats();
+    journal.write(0, EventKind::Counted { resumed, recalled });
+}
+
 /// Acquires each lock once more when all faults are over; after that nothing of the locks is left. Returns the number of
 /// tasks that stay. A connection that is made just then still begins its task, which ends at once.
 async fn leave(caller: Arc<Caller>, journal: &Journal, mut rng: Rng) -> usize {
     caller.call_each_once(&mut rng).await;
     timed(caller.locks.shutdown(), journal).await;
+    count(&caller.locks, journal);
     drop(caller);
     let patience = Instant::now() + millis(3000);
     loop {

@@ -56,7 +56,7 @@ fn a_new_subscription_makes_up_for_recalls_that_were_missed() {
         let (process, other) = (server.process_that_misses_recalls(), server.process());
         process.take_with("a", lazy).await.end();
         assert!(!server.is_free(), "the lock is not kept");
-        join_all([process.spawn_holder("a"), other.spawn_holder("a")]).await;
+        join_all([other.spawn_holder("a")]).await;
         server.end([process, other]).await;
         server.assert_all_released();
     });
@@ -81,6 +81,21 @@ fn a_reader_and_a_writer_find_the_lock_kept() {
     });
 }
 
+/// It is kept just before it would be found busy, and no other process would recall it.
+#[test]
+fn callers_of_the_keeper_do_not_wait_beside_a_kept_lock() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let process = server.process();
+        process.take_with("a", lazy).await.end();
+        join_all([(); 3].map(|()| process.spawn_holder_with("a", lazy))).await;
+        assert!(!server.is_free(), "the lock is not kept");
+        server.end([process]).await;
+        server.assert_all_released();
+    });
+}
+
+/// A shutdown lets bodies finish, and waits for nothing else.
 #[test]
 fn a_shutdown_races_with_the_next_caller_of_the_keeper() {
     explore(Duration::ZERO, || async {
@@ -96,7 +111,7 @@ fn a_shutdown_races_with_the_next_caller_of_the_keeper() {
                 }
             })
         };
-        process.locks.shutdown().await;
+        process.locks.shutdown_within(TTL).await;
         join_all([caller]).await;
         process.wait_idle().await;
         assert!(server.is_free(), "the lock is kept after the shutdown");

@@ -102,7 +102,12 @@ impl Caller {
     ) {
         while *phase.borrow() == now {
             let kind = self.any_way(&mut rng);
-            let key = rng.below(u64::from(self.keys)) as u32;
+            let is_routed = self.workload.strays;
+            let is_routed = is_routed.is_some_and(|strays| !rng.one_in(strays));
+            let key = match is_routed {
+                true => self.worker % self.keys,
+                false => rng.below(u64::from(self.keys)) as u32,
+            };
             let wait = match self.workload.wait_ms {
                 Some(wait) => millis(wait),
                 None if rng.one_in(4) => LONG,

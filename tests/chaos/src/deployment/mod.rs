@@ -73,6 +73,11 @@ impl Topology {
         Self::Quorum,
     ];
 
+    /// Returns `true` if a process may keep a lock between its calls there.
+    pub fn keeps(self) -> bool {
+        !matches!(self, Self::Quorum | Self::Etcd | Self::ZooKeeper)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",

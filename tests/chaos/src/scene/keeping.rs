@@ -40,7 +40,7 @@ pub fn kept_locks_recalled() -> Setting {
 pub fn recalls_lost() -> Setting {
     let lost = |process| step(100, 4500, Kind::MessagesLost, Target::Link(process, 0));
     Setting {
-        ttl: millis(1800),
+        ttl: millis(1500),
         keys: 8,
         workload: seldom_called(300),
         gap: Some(SOON),

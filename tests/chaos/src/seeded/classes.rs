@@ -351,6 +351,46 @@ pub const CLASSES: &[Class] = &[
         patch: "c69-a-force-draws-the-last-number-again",
         finder: Scene("locks_taken"),
     },
+    Class {
+        name: "C70",
+        patch: "c70-early-recalls-are-forgotten",
+        finder: UnitTest("callers_of_two_processes_recall_the_lock_from_each_other"),
+    },
+    Class {
+        name: "C71",
+        patch: "c71-callers-wait-beside-kept-locks",
+        finder: UnitTest("callers_of_the_keeper_do_not_wait_beside_a_kept_lock"),
+    },
+    Class {
+        name: "C72",
+        patch: "c72-shutdowns-leave-kept-locks",
+        finder: UnitTest("a_shutdown_races_with_the_next_caller_of_the_keeper"),
+    },
+    Class {
+        name: "C73",
+        patch: "c73-managers-end-with-kept-locks",
+        finder: Scene("keepers_end"),
+    },
+    Class {
+        name: "C74",
+        patch: "c74-kept-locks-are-renewed",
+        finder: Scene("recalls_lost"),
+    },
+    Class {
+        name: "C75",
+        patch: "c75-recalls-are-ignored",
+        finder: Scene("kept_locks_recalled"),
+    },
+    Class {
+        name: "C76",
+        patch: "c76-kept-locks-are-resumed-whatever-is-left",
+        finder: UnitTest("a_kept_lock_is_not_resumed_after_its_lease"),
+    },
+    Class {
+        name: "C77",
+        patch: "c77-missed-recalls-are-not-made-up-for",
+        finder: UnitTest("a_new_subscription_makes_up_for_recalls_that_were_missed"),
+    },
 ];
 
 impl Class {
