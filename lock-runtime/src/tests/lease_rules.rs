@@ -426,6 +426,30 @@ async fn a_kept_lock_is_not_resumed_after_its_lease() {
     assert_eq!(stage.tokens(Request::Acquire).len(), 2);
 }
 
+/// A call that lets other tasks run may not be polled again.
+#[tokio::test]
+async fn a_call_that_yields_holds_no_kept_lock() {
+    let stage = stage([]);
+    let call = || {
+        let lock = stage.locks.lock("a").ttl(TTL);
+        Box::pin(lock.release_mode(ReleaseMode::Lazy).acquire())
+    };
+    drop(call().await.unwrap());
+    let yields = poll_fn(|context| {
+        for _ in 0..10_000 {
+            let mut call = call();
+            match call.as_mut().poll(context) {
+                Poll::Ready(guard) => drop(guard.unwrap()),
+                Poll::Pending => return Poll::Ready(call),
+            }
+        }
+        panic!("no call yields");
+    });
+    let call = yields.await;
+    assert_eq!(stage.locks.stats().kept, 1);
+    assert!(call.await.unwrap().is_valid());
+}
+
 #[tokio::test]
 async fn ensure_valid_for_requires_that_much_time() {
     let stage = stage([]);

@@ -11,7 +11,7 @@ use crate::limit::Limit;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inner::ManagerInner;
 use crate::lock::local_queue::keeping::Standing;
-use crate::options::LockOptions;
+use crate::options::{LockOptions, ReleaseMode};
 use crate::site::Purpose;
 use crate::util::time::{deadline_after, deadline_in, now};
 use std::sync::Arc;
@@ -71,6 +71,7 @@ impl Acquire {
         if self.inner.context.is_closed() {
             return Err(self.inner.context.shutting_down(&self.name));
         }
+        self.let_others_run().await;
         match self
             .inner
             .queues
@@ -125,14 +126,18 @@ impl Acquire {
         }
     }
 
+    /// Lets other tasks run from time to time: a task whose calls only resume kept locks would never do so. Before the lock
+    /// is taken, which the call would hold until it is polled again.
+    async fn let_others_run(&self) {
+        if self.options.release == ReleaseMode::Lazy {
+            consume_budget().await;
+        }
+    }
+
     /// Resumes a kept lock. Returns `None` if its lease does not suit the call; then it is released.
     async fn resume(&self, kept: HoldGuard) -> Option<HoldGuard> {
         match kept.resume(self.options) {
-            Ok(guard) => {
-                // A task that does nothing else would never let others run.
-                consume_budget().await;
-                Some(guard)
-            }
+            Ok(guard) => Some(guard),
             Err(kept) => {
                 // Boxed, since it is rare. If it fails, the lock is found held.
                 let _ = Box::pin(kept.release_or_hand_off()).await;

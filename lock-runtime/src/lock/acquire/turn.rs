@@ -46,6 +46,7 @@ impl Acquire {
         let queues = &self.inner.queues;
         let limit = self.options.limit;
         let reads = limit == Limit::UNLIMITED;
+        self.let_others_run().await;
         loop {
             if !has_tried && let Some(guard) = self.join() {
                 return Ok(Entered::Acquired(guard));
