@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode};
+use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode, Report, Revocation};
 
 use super::events::Told;
 use super::fixture::Fixture;
@@ -230,6 +230,21 @@ pub async fn last_guard_of_a_manager_keeps_nothing(fixture: Fixture) {
     drop(locks);
     drop(guard);
     fixture.until_free(&row, NOISE).await;
+}
+
+/// Whoever wants it back need not wait for a tenure, nor for a caller who waits.
+pub async fn revoked_kept_lock_is_given_back(fixture: Fixture) {
+    if !fixture.keeps() || !fixture.hears_asks() {
+        return;
+    }
+    let config = fixture.config().report(Report::Live);
+    let (locks, row) = (fixture.connect(config).await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    let revoke = fixture.other().revoke(&*row).grace(AGAIN);
+    let revoked = within(AGAIN, revoke.into_future()).await.unwrap();
+    assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    assert!(!fixture.is_held(&row).await);
+    locks.shutdown().await;
 }
 
 /// No caller has lost anything.

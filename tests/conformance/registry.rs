@@ -136,6 +136,7 @@ const CASES: &[(&str, Case)] = cases! {
         callers_of_the_process_wait_beside_no_kept_lock
         kept_locks_are_released_with_their_manager
         last_guard_of_a_manager_keeps_nothing
+        revoked_kept_lock_is_given_back
         lost_kept_lock_is_dropped_in_silence
         kept_locks_are_told_and_counted
         locks_beyond_the_bound_are_released

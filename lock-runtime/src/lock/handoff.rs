@@ -178,7 +178,7 @@ impl HoldObserver for LocalQueues<HoldGuard> {
         drop(self.clear_holder(name, token));
     }
 
-    fn on_tenure_over(&self, name: &Arc<str>, token: Token) {
+    fn on_keeping_over(&self, name: &Arc<str>, token: Token) {
         drop(self.take_kept_with(name, token));
     }
 }

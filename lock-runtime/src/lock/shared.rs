@@ -29,7 +29,7 @@ pub(crate) trait HoldObserver: Send + Sync {
     fn on_vacated(&self, name: &Arc<str>, token: Token);
 
     /// The time is over for which this process may keep the lock.
-    fn on_tenure_over(&self, name: &Arc<str>, token: Token);
+    fn on_keeping_over(&self, name: &Arc<str>, token: Token);
 }
 
 impl Shared {

@@ -66,11 +66,17 @@ impl Hold {
         mut state: MutexGuard<'_, State>,
         (instant, now): (Instant, Timestamp),
     ) {
-        state.may_be_kept = false;
         // A caller that is about to resume it renews it.
         let end = instant + state.remaining(now);
         self.schedule(&mut state, end);
+        self.end_keeping(state);
+    }
+
+    /// Gives a kept lock back. A caller that has just resumed it goes on, and is the last one.
+    pub(super) fn end_keeping(&self, mut state: MutexGuard<'_, State>) {
+        state.may_be_kept = false;
         drop(state);
-        self.shared.observer.on_tenure_over(&self.name, self.token);
+        let observer = &self.shared.observer;
+        observer.on_keeping_over(&self.name, self.token);
     }
 }

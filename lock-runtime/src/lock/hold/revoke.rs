@@ -19,8 +19,7 @@ impl Hold {
         } = wanted;
         let state = self.state();
         if state.is_kept {
-            drop(state);
-            return self.shared.observer.on_tenure_over(&self.name, self.token);
+            return self.end_keeping(state);
         }
         if state.phase != Phase::Held || time::elapsed_since(state.guard_since) < *held_for {
             return;
