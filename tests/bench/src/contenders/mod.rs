@@ -43,6 +43,8 @@ pub enum ContenderKind {
     Ours,
     /// The same, with background releases.
     Background,
+    /// The same, released lazily.
+    Lazy,
     /// The same by the attribute.
     Attribute,
     /// The same, for reading.
@@ -101,6 +103,7 @@ impl ContenderKind {
             ContenderKind::Raw
                 | ContenderKind::Ours
                 | ContenderKind::Background
+                | ContenderKind::Lazy
                 | ContenderKind::Attribute
                 | ContenderKind::Read
                 | ContenderKind::Permits
@@ -111,6 +114,7 @@ impl ContenderKind {
         FREE.into_iter()
             .chain(WAITING)
             .chain(SHARED)
+            .chain([ContenderKind::Lazy])
             .find(|contender| contender.to_string() == name)
     }
 
@@ -127,6 +131,7 @@ impl ContenderKind {
             ContenderKind::Raw => enter::<raw::Raw>(url, Default).await,
             ContenderKind::Ours => enter::<ours::Ours>(url, Default).await,
             ContenderKind::Background => enter::<ours::Background>(url, Default).await,
+            ContenderKind::Lazy => enter::<ours::Lazy>(url, Default).await,
             ContenderKind::Attribute => enter::<ours::Attribute>(url, Default).await,
             ContenderKind::Read => enter::<ours::Read>(url, Default).await,
             ContenderKind::Permits => enter::<ours::Permits>(url, Default).await,
@@ -148,6 +153,7 @@ impl fmt::Display for ContenderKind {
             ContenderKind::Raw => ("raw", Default),
             ContenderKind::Ours => ("lock-runtime", Default),
             ContenderKind::Background => ("lock-runtime-background", Default),
+            ContenderKind::Lazy => ("lock-runtime-lazy", Default),
             ContenderKind::Attribute => ("lock-runtime-attribute", Default),
             ContenderKind::Read => ("lock-runtime-read", Default),
             ContenderKind::Permits => ("lock-runtime-permits", Default),

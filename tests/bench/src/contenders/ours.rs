@@ -1,11 +1,14 @@
 use super::{Contender, PERMITS, Retry, TTL};
-use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
+use lock_runtime::{LockError, LockGuard, LockManager, ReleaseMode, distributed_lock};
 use std::time::Duration;
 
 pub struct Ours(pub LockManager);
 
 /// Like [`Ours`], without waiting for releases.
 pub struct Background(Ours);
+
+/// Like [`Ours`], released lazily.
+pub struct Lazy(Ours);
 
 /// An annotated function.
 pub struct Attribute(Ours);
@@ -46,6 +49,26 @@ impl Contender for Background {
 
     async fn release(&self, hold: LockGuard) {
         drop(hold);
+    }
+}
+
+impl Contender for Lazy {
+    type Hold = LockGuard;
+
+    async fn connect(url: &str, retry: Retry) -> Lazy {
+        Lazy(Ours::connect(url, retry).await)
+    }
+
+    async fn acquire(&self, key: &str) -> LockGuard {
+        let lock = self.0.0.lock(key).ttl(TTL).wait(Duration::MAX);
+        lock.release_mode(ReleaseMode::Lazy)
+            .acquire()
+            .await
+            .unwrap()
+    }
+
+    async fn release(&self, hold: LockGuard) {
+        self.0.release(hold).await;
     }
 }
 

@@ -11,6 +11,7 @@ mod handoff;
 mod held;
 mod idle;
 mod kinds;
+mod lazy;
 mod line;
 mod peers;
 mod plots;
@@ -43,6 +44,7 @@ all! {
     held::memory,
     held::million,
     fair::fair,
+    lazy::lazy,
     kinds::kinds,
     peers::peers,
     size::size,
@@ -57,6 +59,7 @@ pub fn child(kind: &str, arguments: &[String]) {
         process_group::KIND => process_group::child(arguments),
         handoff::KIND => handoff::child(arguments),
         handoff::BARE => handoff::bare_child(arguments),
+        lazy::KIND => lazy::child(arguments),
         held::KIND => held::child(arguments),
         kinds::mix::KIND => kinds::mix::child(arguments),
         kinds::transfers::KIND => kinds::transfers::child(arguments),
