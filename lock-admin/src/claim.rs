@@ -15,6 +15,8 @@ pub(crate) struct Claim {
     pub(crate) mode: String,
     /// By the clock of this machine; of a waiter by that of its process.
     pub(crate) since: Option<SystemTime>,
+    /// No call has it: its process keeps it for the next one.
+    pub(crate) is_kept: bool,
     /// The present call may have it for a shorter time.
     pub(crate) is_at_most: bool,
     pub(crate) template: Option<String>,
@@ -85,6 +87,7 @@ impl Claim {
             token: claim.token().to_owned(),
             mode: claim.mode().to_string(),
             since: held.and_then(|it| at.checked_sub(it)).or(claim.since()),
+            is_kept: claim.is_kept(),
             is_at_most: held.is_none(),
             template: owned(claim.template()),
             place: owned(claim.place()),

@@ -34,8 +34,8 @@ const JITTER: Duration = Duration::from_secs(2);
 pub(crate) struct History {
     /// By row, token and beginning.
     bars: HashMap<(String, String, SystemTime), Bar>,
-    /// When the holds that were seen last began.
-    begun: HashMap<(String, String), SystemTime>,
+    /// When the holds that were seen last began, by row, token and whether they were kept.
+    begun: HashMap<(String, String, bool), SystemTime>,
     held: BTreeMap<String, VecDeque<(u64, u64)>>,
     lost: HashMap<String, (u64, Who)>,
     is_up: Option<bool>,
@@ -48,6 +48,8 @@ pub(crate) struct Bar {
     key: String,
     query: String,
     pub(crate) who: String,
+    /// No call had it.
+    pub(crate) is_kept: bool,
     pub(crate) from: SystemTime,
     pub(crate) to: SystemTime,
     /// When it was not seen any more.
@@ -96,7 +98,7 @@ impl History {
         let mut begun = HashMap::new();
         for lock in locks {
             for holder in &mut lock.holders {
-                let hold = (lock.id.clone(), holder.token.clone());
+                let hold = (lock.id.clone(), holder.token.clone(), holder.is_kept);
                 let since = holder.since.unwrap_or(at);
                 let known = self.begun.get(&hold).copied();
                 let is_same =
@@ -114,6 +116,7 @@ impl History {
                         key: lock.key.clone(),
                         query: lock.query.clone(),
                         who: holder.who.full(),
+                        is_kept: holder.is_kept,
                         from: since,
                         to: at,
                         missed: None,
@@ -182,7 +185,7 @@ impl History {
         let step = step_of(at);
         let mut held: HashMap<&str, u64> = HashMap::new();
         for lock in locks {
-            *held.entry(lock.template()).or_default() += lock.holders.len() as u64;
+            *held.entry(lock.template()).or_default() += lock.in_calls().count() as u64;
         }
         for (name, held) in held {
             let steps = self.held.entry(name.to_owned()).or_default();

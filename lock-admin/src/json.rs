@@ -75,6 +75,7 @@ fn holder(holder: &Claim) -> Value {
     let mut object = claim(holder);
     object["template"] = holder.template.clone().into();
     object["code"] = holder.place.clone().into();
+    object["kept"] = holder.is_kept.into();
     object["at_most"] = holder.is_at_most.into();
     object["lease_ms"] = match holder.lease {
         Some(LeaseInfo::Ends(left)) => (left.as_millis() as u64).into(),

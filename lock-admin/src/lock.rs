@@ -40,6 +40,11 @@ impl Lock {
         self.holders.iter().filter_map(|it| it.since).min()
     }
 
+    /// Returns the holders that a call has; the others are kept for the next one.
+    pub(crate) fn in_calls(&self) -> impl Iterator<Item = &Claim> {
+        self.holders.iter().filter(|it| !it.is_kept)
+    }
+
     /// Returns the template of its holder, or of none.
     pub(crate) fn template(&self) -> &str {
         let mut templates = self.holders.iter().filter_map(|it| it.template.as_deref());

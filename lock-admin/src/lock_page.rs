@@ -106,6 +106,7 @@ fn page(key: &str, named: &Named, found: &LockInfo, operator: Option<&str>) -> M
             @match holders.len() {
                 0 if found.waiting() == 0 => "Free: nobody holds it, and nobody waits for it.",
                 0 => "On its way to the next in line.",
+                1 if holders[0].is_kept => "Kept by a process for its next call, until another process waits for it.",
                 1 => "Held.",
                 many => { "Shared by " (many) "." },
             }
@@ -154,11 +155,12 @@ fn card(holder: &Claim, now: SystemTime, named: &Named, operator: Option<&str>) 
         .map(|(votes, members)| format!("{votes} of {members} members"));
     let token = visible(&holder.token);
     html! {
-        section .card aria-label={ "Held by " (holder.who.name) } {
+        @let verb = if holder.is_kept { "Kept" } else { "Held" };
+        section .card aria-label={ (verb) " by " (holder.who.name) } {
             h2 { (who(&holder.who)) }
             dl .facts {
                 @if let Some(since) = holder.since {
-                    div { dt { "Held for" } dd {
+                    div { dt { (verb) " for" } dd {
                         @if holder.is_at_most { "at most " }
                         (age(since, Some(now)))
                     } }
@@ -184,13 +186,18 @@ fn form(holder: &Claim, now: SystemTime, named: &Named) -> Markup {
             input type="hidden" name="holder" value=(holder.token);
             input type="hidden" name="seen" value=(millis(now));
             label {
-                "Why it has to stop"
+                @if holder.is_kept { "Why it has to give the lock back" } @else { "Why it has to stop" }
                 input type="text" name="reason" required maxlength=(REASON) autocomplete="off";
             }
-            button type="submit" { "Ask it to stop" }
+            button type="submit" { @if holder.is_kept { "Ask for it" } @else { "Ask it to stop" } }
             p .muted {
-                "Its body is canceled at its next await, and the next in line gets the lock: there are never two holders. \
-                 Both processes log your name and the reason."
+                @if holder.is_kept {
+                    "No call has the lock, so none is canceled: its process gives it back at once. A call that has begun \
+                     meanwhile goes on."
+                } @else {
+                    "Its body is canceled at its next await, and the next in line gets the lock: there are never two \
+                     holders. Both processes log your name and the reason."
+                }
             }
         }
     }

@@ -65,6 +65,7 @@ pub(crate) fn row(lock: &Lock, now: Option<SystemTime>) -> Markup {
 fn mode(claim: &Claim) -> Markup {
     html! {
         @if claim.mode != "exclusive" { small { "shared: " (claim.mode) } }
+        @if claim.is_kept { small { "kept for its next call" } }
         @if claim.never_ends() { small { "never ends" } }
     }
 }

@@ -175,7 +175,7 @@ fn figures(state: &State) -> Markup {
     let figure = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
     html! {
         dl #figures {
-            (figure("Held", html! { (state.held()) }))
+            (figure("Held", html! { (state.held()) @if state.kept() > 0 { small { " and " (state.kept()) " kept" } } }))
             (figure("Waiting", html! { (state.waiting()) }))
             (figure("Processes", html! { (state.processes.len()) }))
             (figure("Lost so far", html! { (state.lost()) }))

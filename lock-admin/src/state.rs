@@ -111,12 +111,16 @@ impl State {
         }
     }
 
-    /// Returns how many holds are known.
+    /// Returns how many holds of calls are known.
     pub(crate) fn held(&self) -> u64 {
-        self.locks
-            .iter()
-            .map(|lock| lock.holders.len() as u64)
-            .sum()
+        let held = self.locks.iter().map(|lock| lock.in_calls().count() as u64);
+        held.sum()
+    }
+
+    /// Returns how many locks are kept for the next calls of their processes.
+    pub(crate) fn kept(&self) -> u64 {
+        let all = self.locks.iter().map(|lock| lock.holders.len() as u64);
+        all.sum::<u64>() - self.held()
     }
 
     /// Returns how many processes wait.

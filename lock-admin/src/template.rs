@@ -37,14 +37,11 @@ pub(crate) fn templates(
     let mut seen: BTreeMap<&str, Seen> = BTreeMap::new();
     for lock in locks {
         let template = seen.entry(lock.template()).or_default();
-        template.held += lock.holders.len() as u64;
+        template.held += lock.in_calls().count() as u64;
         template.waiting = template.waiting.saturating_add(lock.waiting);
-        let ages = |claims: &[Claim]| -> Vec<Duration> {
-            let since = claims.iter().filter_map(|it| it.since);
-            since.map(|since| age(since, at)).collect()
-        };
-        template.holds.extend(ages(&lock.holders));
-        template.waits.extend(ages(&lock.waiters));
+        let ago = |claim: &Claim| Some(age(claim.since?, at));
+        template.holds.extend(lock.in_calls().filter_map(ago));
+        template.waits.extend(lock.waiters.iter().filter_map(ago));
     }
     let calls = recorded.map(|it| &it.calls);
     for name in calls.into_iter().flat_map(|calls| calls.keys()) {

@@ -4,7 +4,7 @@ use crate::{Admin, Operator};
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
 use http_body::Body as _;
-use lock_runtime::{Config, LockError, LockManager, LostCause, Report};
+use lock_runtime::{Config, LockError, LockManager, LostCause, ReleaseMode, Report};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::time::{Duration, SystemTime};
@@ -358,6 +358,33 @@ async fn form_revokes_from_the_body_that_it_showed_and_no_other() -> Result<()> 
         "{ended:?}"
     );
     assert_eq!(shown.send().await?.status(), StatusCode::CONFLICT);
+    Ok(())
+}
+
+#[tokio::test]
+async fn kept_lock_is_shown_as_such_and_given_back_on_demand() -> Result<()> {
+    let locks = LockManager::connect("memory://").await?;
+    let admin = revocable(&locks);
+    let lock = locks.lock("order:42").template("order:<id>");
+    drop(lock.release_mode(ReleaseMode::Lazy).acquire().await?);
+    assert_eq!(locks.stats().kept, 1);
+    let request = Request::get("/lock?key=order:42").extension(Operator("ann".into()));
+    let lock = text(admin.handle(request.body(Bytes::new())?).await).await;
+    for words in ["Kept for", "Ask for it", "so none is canceled"] {
+        assert!(lock.contains(words), "{lock}");
+    }
+    assert!(!lock.contains("at its next await"), "{lock}");
+    let (_, page) = get(&admin, "/").await?;
+    for words in ["kept for its next call", "0<small> and 1 kept", "s0 kept"] {
+        assert!(page.contains(words), "{words}: {page}");
+    }
+    let (_, json) = get(&admin, "/state.json").await?;
+    let json: serde_json::Value = serde_json::from_str(&json)?;
+    assert_eq!(json["locks"][0]["holders"][0]["kept"], true);
+    let response = Shown::by(&admin).await?.send().await?;
+    assert_eq!(response.status(), StatusCode::OK);
+    assert_eq!((locks.stats().kept, locks.stats().lost), (0, 0));
+    assert!(locks.inspect("order:42").await?.holders().is_empty());
     Ok(())
 }
 

@@ -49,7 +49,7 @@ fn drawing(lane: &Lane, first: u64) -> Markup {
             aria-label={ "Held by " (names.join(", then ")) } {
             @for bar in &lane.bars {
                 @let (from, to) = ends(bar);
-                rect class={ "s" (shade(bar)) } x=(from) y="2" height=(HEIGHT - 4) width=((to - from).max(2)) {
+                rect class={ "s" (shade(bar)) @if bar.is_kept { " kept" } } x=(from) y="2" height=(HEIGHT - 4) width=((to - from).max(2)) {
                     title { (held(bar)) }
                 }
             }
@@ -75,9 +75,10 @@ fn names(lane: &Lane) -> Vec<&str> {
 }
 
 fn held(bar: &Bar) -> String {
+    let kept = if bar.is_kept { ", kept" } else { "" };
     match bar.end() {
-        Some(end) => format!("{}, for {}", bar.who, duration(age(bar.from, end))),
-        None => format!("{}, now", bar.who),
+        Some(end) => format!("{}{kept}, for {}", bar.who, duration(age(bar.from, end))),
+        None => format!("{}{kept}, now", bar.who),
     }
 }
 

@@ -62,7 +62,10 @@ pub(crate) fn overview(locks: &[LockInfo]) -> String {
             let place = holder.place().or_else(|| holder.label());
             rows.push([
                 key(),
-                held(holder),
+                match holder.is_kept() {
+                    true => format!("kept {}", held(holder)),
+                    false => held(holder),
+                },
                 rest_of_lease(holder),
                 waiting.clone(),
                 who(holder),

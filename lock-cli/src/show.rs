@@ -51,6 +51,12 @@ fn table(found: &LockInfo) -> String {
                 text += &row(name, &escaped(value));
             }
         }
+        if holder.is_kept() {
+            text += &row(
+                "unused",
+                "no call has it: its process gives it back when another waits",
+            );
+        }
         if let Some(silence) = silence(holder) {
             let silence = duration(silence);
             let meaning = "stopped or cut off, or does not listen yet";
@@ -86,6 +92,7 @@ fn holding(holder: &ClaimInfo) -> String {
     let verb = match holder.votes() {
         // It is in the way of others.
         Some((votes, members)) if votes * 2 <= members => "not acquired",
+        _ if holder.is_kept() => "kept",
         _ => "held",
     };
     let time = match &*held(holder) {
@@ -96,7 +103,7 @@ fn holding(holder: &ClaimInfo) -> String {
     format!("{verb}{time} by {who}, {}", holder.mode())
 }
 
-/// Returns for how long the call that holds the lock has it at the most: when it asked for the lock is known also if its
+/// Returns for how long the call that holds the lock has it, or its process keeps it, at the most: when it asked for the lock is known also if its
 /// process has not reported.
 pub(crate) fn held_at_most(holder: &ClaimInfo) -> Option<Duration> {
     holder.held_for().or_else(|| holder.since().map(age))
@@ -196,6 +203,7 @@ fn holder_object(holder: &ClaimInfo) -> Value {
         .held_for()
         .and_then(|time| u64::try_from(time.as_millis()).ok())
         .into();
+    object["kept"] = holder.is_kept().into();
     object["function"] = holder.place().into();
     object["template"] = holder.template().into();
     object["label"] = holder.label().into();

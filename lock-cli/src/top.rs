@@ -55,12 +55,16 @@ async fn look(locks: &LockManager, options: &List, as_json: bool) -> Result<(), 
 }
 
 fn summary(found: &[LockInfo]) -> String {
-    let held = found
-        .iter()
-        .filter(|lock| !lock.holders().is_empty())
-        .count();
+    let is_kept = |lock: &&LockInfo| lock.holders().iter().any(|holder| holder.is_kept());
+    let kept = found.iter().filter(is_kept).count();
+    let held = found.iter().filter(|lock| !lock.holders().is_empty());
+    let held = held.count() - kept;
     let waiting: u64 = found.iter().map(|lock| lock.waiting()).sum();
     let locks = if held == 1 { "lock" } else { "locks" };
     let processes = if waiting == 1 { "process" } else { "processes" };
-    format!("{held} {locks} held, {waiting} {processes} waiting")
+    let kept = match kept {
+        0 => String::new(),
+        kept => format!("{kept} kept, "),
+    };
+    format!("{held} {locks} held, {kept}{waiting} {processes} waiting")
 }

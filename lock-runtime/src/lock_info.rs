@@ -174,11 +174,34 @@ impl ClaimInfo {
         not_empty(&self.hold()?.label)
     }
 
-    /// Returns for how long that call has held the lock, which other calls of the process may have passed on to it.
+    /// Returns for how long that call has held the lock, which other calls of the process may have passed on to it; or for how
+    /// long the process has [kept](Self::is_kept) it.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
         let age = self.report.as_ref()?.process.age.unwrap_or_default();
         Some(self.hold()?.held.saturating_add(age))
+    }
+
+    /// Returns `true` if no call holds the lock: the process keeps it for its next one, and gives it back as soon as another
+    /// process waits for it, see [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). `false`, too, if the process does not tell.
+    ///
+    /// ```
+    /// use lock_runtime::{Config, LockError, LockManager, ReleaseMode};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// let locks = LockManager::connect(Config::new("memory://").service("orders")).await?;
+    /// let lock = locks.lock("order:42").release_mode(ReleaseMode::Lazy);
+    /// drop(lock.acquire().await?);
+    /// locks.ask_for_reports().await?;
+    /// let found = locks.inspect("order:42").await?;
+    /// assert!(found.holders()[0].is_kept());
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn is_kept(&self) -> bool {
+        self.hold().is_some_and(|hold| hold.is_kept)
     }
 
     /// Returns how many calls of the process wait with a waiter.

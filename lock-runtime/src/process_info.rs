@@ -50,8 +50,9 @@ pub(crate) struct ReportedCounts {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ReportedHold {
     pub(crate) token: Box<str>,
-    /// For how long its present guard has had it.
+    /// For how long its present guard has had it, or the process has kept it.
     pub(crate) held: Duration,
+    pub(crate) is_kept: bool,
     pub(crate) template: Box<str>,
     pub(crate) place: Box<str>,
     pub(crate) label: Box<str>,

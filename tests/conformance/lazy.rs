@@ -16,7 +16,7 @@ const LONG: Duration = Duration::from_secs(60);
 /// Of a lease so long, a tenure ends in no case.
 const TTL: Duration = Duration::from_secs(36);
 
-fn lazy(locks: &LockManager, key: &str) -> Lock {
+pub fn lazy(locks: &LockManager, key: &str) -> Lock {
     let lock = locks.lock(key).ttl(TTL).wait(LONG);
     lock.release_mode(ReleaseMode::Lazy)
 }
@@ -30,7 +30,7 @@ fn resumed(locks: &LockManager) -> u64 {
 }
 
 /// Calls until the lock is kept between two calls. Returns `false` if this topology keeps none.
-async fn is_kept(fixture: &Fixture, locks: &LockManager, lock: impl Fn() -> Lock) -> bool {
+pub async fn is_kept(fixture: &Fixture, locks: &LockManager, lock: impl Fn() -> Lock) -> bool {
     if !fixture.keeps() {
         call(lock()).await;
         return false;

@@ -241,6 +241,7 @@ const CASES: &[(&str, Case)] = cases! {
     reports:
         a_process_tells_who_it_is
         a_claim_is_described
+        a_kept_lock_is_told_from_a_held_one
         a_process_may_tell_nothing
         a_process_that_has_shut_down_is_listed_no_more
         locks_in_use_are_listed;

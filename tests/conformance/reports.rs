@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockInfo, LockManager, ProcessInfo, Report};
+use lock_runtime::{Config, LockError, LockInfo, LockManager, ProcessInfo, Report, Revocation};
 
 use super::fixture::Fixture;
+use super::lazy::{is_kept, lazy};
 use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{millis, within};
 
@@ -119,6 +120,44 @@ pub async fn a_claim_is_described(fixture: Fixture) {
         within(AGAIN, call).await.unwrap();
     }
     tokio::join!(locks.shutdown(), waiting.shutdown());
+}
+
+/// No call has it, so none is shown, and none is canceled when somebody wants it back.
+pub async fn a_kept_lock_is_told_from_a_held_one(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
+    let (locks, other) = (fixture.connect(config(&fixture)).await, fixture.other());
+    let key = fixture.key("row");
+    let lock = || lazy(&locks, &key).template("row:<id>");
+    let keeps = is_kept(&fixture, &locks, lock).await;
+    if keeps {
+        let kept = |found: &LockInfo| found.holders().iter().any(|it| it.is_kept());
+        let found = until(other, &key, kept).await;
+        let [holder] = found.holders() else {
+            panic!("{found:?}");
+        };
+        assert_eq!((holder.template(), holder.place()), (None, None));
+        assert_eq!(holder.process_info().unwrap().service(), "orders");
+        assert!(holder.held_for().unwrap() < AGAIN + PACE);
+    }
+    let guard = lock().acquire().await.unwrap();
+    let held = |found: &LockInfo| {
+        let [holder] = found.holders() else {
+            return false;
+        };
+        holder.template() == Some("row:<id>") && !holder.is_kept()
+    };
+    until(other, &key, held).await;
+    guard.release().await.unwrap();
+
+    if is_kept(&fixture, &locks, lock).await {
+        let revoked = other.revoke(&*key).reason("the test").await.unwrap();
+        assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+        assert_eq!((locks.stats().kept, locks.stats().lost), (0, 0));
+        assert!(!fixture.is_held(&key).await);
+    }
+    locks.shutdown().await;
 }
 
 pub async fn a_process_that_has_shut_down_is_listed_no_more(fixture: Fixture) {

@@ -1,6 +1,7 @@
 //! `locks list`, `top`, `processes` and `revoke`.
 
 use crate::program::{SOON, code, hold, locks, output, run, text};
+use lock_runtime::{Config, LockManager, ReleaseMode};
 use lock_test_support::permissions;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::server::Server;
@@ -8,7 +9,7 @@ use lock_test_support::worker::Worker;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 fn printed(server: &Server, line: &str, more: &[&str]) -> String {
     let ended = output(&server.url(), line, more);
@@ -338,6 +339,48 @@ fn longest_holds_are_shown_first() {
         worker.order("end");
         worker.succeeds(SOON);
     }
+}
+
+#[tokio::test]
+async fn kept_lock_is_shown_as_such() {
+    let server = Server::start();
+    let config = Config::new(server.url()).service("orders");
+    let locks = LockManager::connect(config).await.unwrap();
+    let start = Instant::now();
+    // It is kept once the process hears recalls.
+    while locks.stats().kept == 0 {
+        let lock = locks.lock("order:42").ttl(Duration::from_secs(300));
+        drop(
+            lock.release_mode(ReleaseMode::Lazy)
+                .acquire()
+                .await
+                .unwrap(),
+        );
+        assert!(start.elapsed() < SOON);
+    }
+    let is_kept = |found: &[Value]| found[0]["holders"][0]["kept"] == true;
+    while !is_kept(&objects(&server, "show order:42")) {
+        assert!(start.elapsed() < SOON);
+    }
+    let shown = printed(&server, "show order:42", &[]);
+    let lines: Vec<_> = shown.lines().collect();
+    assert!(lines[0].starts_with("order:42     kept for "), "{shown}");
+    assert!(lines[0].contains(" by orders at "), "{shown}");
+    assert!(
+        lines[1].starts_with("  unused     no call has it"),
+        "{shown}"
+    );
+    let listed = printed(&server, "list", &[]);
+    assert!(listed.contains("  kept "), "{listed}");
+    let top = printed(&server, "top", &[]);
+    let summary = "0 locks held, 1 kept, 0 processes waiting\n";
+    assert!(top.starts_with(summary), "{top}");
+
+    let mut next = run(&server, "order:42 --wait 1m", "echo '@ runs'");
+    next.expect("runs", SOON);
+    next.succeeds(SOON);
+    assert_eq!((locks.stats().kept, locks.stats().recalled), (0, 1));
+    locks.shutdown().await;
 }
 
 #[test]

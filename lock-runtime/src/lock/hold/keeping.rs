@@ -36,6 +36,7 @@ impl Hold {
             && self.context().engine.hears_recalls();
         if keeps {
             state.is_kept = true;
+            state.guard_since = instant;
             state.hard_limit = None;
             self.guards.store(1, Ordering::Release);
         }

@@ -59,7 +59,7 @@ struct State {
     /// How often the hold was handed from guard to guard, or joined.
     handoffs: u32,
     held_since: Instant,
-    /// When the current guard got it, or the first of several readers.
+    /// When the current guard got it, or the first of several readers; while it is kept, when the last guard ended.
     guard_since: Instant,
     /// The end of the longest `min_hold` of its guards so far.
     retain_until: Option<Instant>,

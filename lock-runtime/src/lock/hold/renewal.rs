@@ -9,7 +9,7 @@ use crate::error::LostCause;
 use crate::lock::asks::Wanted;
 use crate::lock::hold::{Hold, Phase, State};
 use crate::lock::renewal_timing;
-use crate::lock::watchdog::renewable::{Renewable, Renewal};
+use crate::lock::watchdog::renewable::{Renewable, Renewal, Since};
 use crate::process_info::ReportedHold;
 use crate::site::{Purpose, Site};
 use crate::trace;
@@ -167,9 +167,12 @@ impl Renewable for Hold {
         self.token
     }
 
-    fn held_since(&self) -> Option<Instant> {
+    fn since(&self) -> Option<Since> {
         let state = self.state();
-        (state.phase == Phase::Held).then_some(state.guard_since)
+        (state.phase == Phase::Held).then_some(match state.is_kept {
+            true => Since::Kept(state.guard_since),
+            false => Since::Held(state.guard_since),
+        })
     }
 
     fn describe(&self) -> ReportedHold {
@@ -180,6 +183,7 @@ impl Renewable for Hold {
         ReportedHold {
             token: self.token.to_string().into(),
             held: time::elapsed_since(state.guard_since),
+            is_kept: state.is_kept,
             template: site.map_or("", Site::template).into(),
             place: site.map(Site::place).unwrap_or_default().into(),
             label: label.unwrap_or_default().into(),

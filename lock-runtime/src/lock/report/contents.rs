@@ -4,26 +4,25 @@ use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::watchdog::Watchdog;
-use crate::lock::watchdog::renewable::Renewable;
+use crate::lock::watchdog::renewable::{Renewable, Since};
 use crate::process_info::{ReportedHold, ReportedWait};
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// The greatest number of holds, and that of waits.
 const MOST: usize = 64;
 
-/// Returns the holds whose guards have had them longest.
+/// Returns the holds whose guards have had them longest, and if there is room, those that are kept without a guard.
 pub(crate) async fn longest_holds(watchdog: &Watchdog) -> Vec<ReportedHold> {
-    let mut longest: Vec<(Instant, Arc<dyn Renewable>)> = Vec::new();
+    let mut longest: Vec<(Since, Arc<dyn Renewable>)> = Vec::new();
     let mut after = None;
     while let Some((last, holds)) = watchdog.portion(after) {
         longest.extend(
             holds
                 .into_iter()
-                .filter_map(|hold| Some((hold.held_since()?, hold))),
+                .filter_map(|hold| Some((hold.since()?, hold))),
         );
         let identity =
-            |(since, hold): &(Instant, Arc<dyn Renewable>)| (*since, Arc::as_ptr(hold).addr());
+            |(since, hold): &(Since, Arc<dyn Renewable>)| (*since, Arc::as_ptr(hold).addr());
         longest.sort_by_key(identity);
         // One that was renewed meanwhile is found again.
         longest.dedup_by_key(|it| identity(it));

@@ -13,6 +13,9 @@ use std::time::{Duration, SystemTime};
 /// The first field of each report.
 const LAYOUT: &str = "1";
 
+/// The last field of a hold that its process keeps without a guard.
+const KEPT: &str = "kept";
+
 /// The report of a process that has shut down, which tells of no process.
 pub(crate) const ENDED: &str = "";
 
@@ -47,13 +50,25 @@ pub(crate) fn report(
         let ReportedHold {
             token,
             held,
+            is_kept,
             template,
             place,
             label,
             key,
         } = hold;
         let held = held.as_millis().to_string();
-        line(&["h", token, &held, template, place, label, short_key(key)])
+        let fields = [
+            "h",
+            token,
+            &held,
+            template,
+            place,
+            label,
+            short_key(key),
+            KEPT,
+        ];
+        let known = fields.len() - usize::from(!is_kept);
+        line(&fields[..known])
     });
     let waits = waits.iter().map(|wait| {
         let ReportedWait {
@@ -175,6 +190,7 @@ fn hold(fields: &mut Fields<'_>) -> Option<ReportedHold> {
         place: fields.text()?,
         label: fields.text()?,
         key: fields.text()?,
+        is_kept: fields.next() == Some(KEPT),
     })
 }
 
@@ -236,6 +252,7 @@ mod tests {
         ReportedHold {
             token: "e823e7be01c58c509a20e4619a300481".into(),
             held: Duration::from_millis(6_200),
+            is_kept: false,
             template: "order:<id>".into(),
             place: "shop::ship (src/orders.rs:42)".into(),
             label: "4bf9".into(),
@@ -256,9 +273,12 @@ mod tests {
             callers: 12,
             key: "order:\t7\0\r\\0".into(),
         };
-        let hold = hold("order:\n42");
-        let holds = std::slice::from_ref(&hold);
-        let text = report(&identity(), &stats, holds, std::slice::from_ref(&wait));
+        let kept = ReportedHold {
+            is_kept: true,
+            ..hold("order:7")
+        };
+        let holds = [hold("order:\n42"), kept];
+        let text = report(&identity(), &stats, &holds, std::slice::from_ref(&wait));
         assert!(!text.contains('\0'), "{text:?}");
         let found = parse(&stored(&text)).unwrap();
         assert_eq!(found.service(), "orders\teu\n\\");
@@ -267,7 +287,7 @@ mod tests {
         assert_eq!(found.started(), identity().started);
         let counts = (found.held(), found.waiting(), found.lost());
         assert_eq!(counts, (Some(1), Some(12), Some(2)));
-        assert_eq!((found.holds, found.waits), (vec![hold], vec![wait]));
+        assert_eq!((found.holds, found.waits), (holds.to_vec(), vec![wait]));
     }
 
     #[test]
@@ -316,7 +336,11 @@ mod tests {
         }
         let long = format!("1\t{}\t\t\t1\t1", "é".repeat(100_000));
         assert!(parse(&stored(&long)).unwrap().service().len() <= 2 * MAX_FIELD);
-        let more = "1\torders\t2\tweb\t1\t1\tlater\nc\t1\t2\t3\tlater\n";
-        assert_eq!(parse(&stored(more)).unwrap().lost(), Some(3));
+        let more = "1\torders\t2\tweb\t1\t1\tlater\nc\t1\t2\t3\tlater\n\
+                    h\tt\t1\t\t\t\ta\nh\tt\t1\t\t\t\tb\tkept\tlater\nh\tt\t1\t\t\t\tc\tlater\n";
+        let found = parse(&stored(more)).unwrap();
+        assert_eq!(found.lost(), Some(3));
+        let kept: Vec<_> = found.holds.iter().map(|hold| hold.is_kept).collect();
+        assert_eq!(kept, [false, true, false]);
     }
 }

@@ -233,7 +233,7 @@ mod tests {
     #[cfg(feature = "testing")]
     use crate::error::LostCause;
     use crate::lock::asks::Wanted;
-    use crate::lock::watchdog::renewable::Renewal;
+    use crate::lock::watchdog::renewable::{Renewal, Since};
     use crate::process_info::ReportedHold;
     use crate::util::clock::Timestamp;
     use std::future::Future;
@@ -266,7 +266,7 @@ mod tests {
             unreachable!()
         }
 
-        fn held_since(&self) -> Option<Instant> {
+        fn since(&self) -> Option<Since> {
             unreachable!()
         }
 

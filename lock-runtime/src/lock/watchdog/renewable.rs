@@ -33,8 +33,8 @@ pub(crate) trait Renewable: Send + Sync {
 
     fn token(&self) -> Token;
 
-    /// Returns since when its present guard has had it, or `None` if the lock is lost.
-    fn held_since(&self) -> Option<Instant>;
+    /// Returns `None` if the lock is lost.
+    fn since(&self) -> Option<Since>;
 
     fn describe(&self) -> ReportedHold;
 
@@ -44,6 +44,15 @@ pub(crate) trait Renewable: Send + Sync {
     /// Loses the lock, as a test demands. Returns the claim with which it was held.
     #[cfg(feature = "testing")]
     fn lose(&self, cause: LostCause) -> Claim;
+}
+
+/// Since when a lock is in the present hands. The least is that of the guard which has its lock longest.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Since {
+    /// A guard has it since then.
+    Held(Instant),
+    /// No guard has it: its process keeps it since then.
+    Kept(Instant),
 }
 
 /// A renewal that is about to be sent.
