@@ -31,6 +31,21 @@ fn callers_of_two_processes_recall_the_lock_from_each_other() {
 }
 
 #[test]
+fn a_recall_overtakes_the_reply_to_the_acquisition() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let (process, other) = (server.process(), server.process());
+        join_all([
+            process.spawn_holder_with("a", lazy),
+            other.spawn_holder("a"),
+        ])
+        .await;
+        server.end([process, other]).await;
+        server.assert_all_released();
+    });
+}
+
+#[test]
 fn a_recall_races_with_the_next_caller_of_the_keeper() {
     explore(Duration::ZERO, || async {
         let server = Server::start();

@@ -354,7 +354,7 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C70",
         patch: "c70-early-recalls-are-forgotten",
-        finder: UnitTest("callers_of_two_processes_recall_the_lock_from_each_other"),
+        finder: UnitTest("a_recall_overtakes_the_reply_to_the_acquisition"),
     },
     Class {
         name: "C71",
