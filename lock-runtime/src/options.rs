@@ -91,7 +91,8 @@ pub enum ReleaseMode {
     /// **Who gains.** Work that is routed by its key, such as the consumer of a partition, or the worker of a tenant: where
     /// two of three calls come to the process that had the call before. Others lose by it, since a call for a lock that
     /// another process keeps takes about twice as long: the waiter recalls the lock, and then acquires it. A lock that was
-    /// recalled is not kept again for a third of the ttl, so processes that alternate pay that once in this time.
+    /// recalled before its third such call is not kept again for a third of the ttl, so processes that alternate pay that
+    /// once in this time.
     ///
     /// **What it costs.** If the process crashes or is stopped *between* calls, others wait for the rest of the ttl, as they
     /// do otherwise only if that happens within a body. [`try_acquire`](crate::Lock::try_acquire) elsewhere, calls that

@@ -100,6 +100,26 @@ pub async fn waiter_elsewhere_recalls_a_kept_lock(fixture: Fixture) {
     locks.shutdown().await;
 }
 
+/// Three calls that send nothing are worth a recall.
+pub async fn lock_that_pays_off_is_kept_again_after_a_recall(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    if !is_kept(&fixture, &locks, || lazy(&locks, &row)).await {
+        return locks.shutdown().await;
+    }
+    for calls in [3, 2] {
+        for _ in 0..calls {
+            call(lazy(&locks, &row)).await;
+        }
+        let other = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+        call(other).await;
+        let before = resumed(&locks);
+        call(lazy(&locks, &row)).await;
+        assert_eq!(fixture.is_held(&row).await, calls == 3);
+        assert_eq!(resumed(&locks), before);
+    }
+    locks.shutdown().await;
+}
+
 pub async fn recall_during_a_body_ends_with_it(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));
     is_kept(&fixture, &locks, || lazy(&locks, &row)).await;

@@ -130,6 +130,7 @@ const CASES: &[(&str, Case)] = cases! {
     lazy:
         next_call_of_the_process_needs_no_request
         waiter_elsewhere_recalls_a_kept_lock
+        lock_that_pays_off_is_kept_again_after_a_recall
         recall_during_a_body_ends_with_it
         kept_lock_is_released_when_its_renewal_is_due
         call_that_a_kept_lock_does_not_suit_ends_it

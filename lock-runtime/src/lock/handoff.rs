@@ -225,8 +225,8 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
             }
             Next::Kept => return true,
             Next::Released { recalled } => {
-                if recalled {
-                    queues.recalls.back_off(&hold.name, hold.tenure());
+                if let Some(time) = recalled.then(|| hold.back_off()).flatten() {
+                    queues.recalls.back_off(&hold.name, time);
                 }
                 return false;
             }

@@ -10,6 +10,9 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// A recall costs another process about as much as so many calls save that send nothing.
+const WORTH_A_RECALL: u32 = 3;
+
 /// A lease that ends sooner is not worth another guard.
 const WORTHWHILE: Duration = Duration::from_millis(500);
 
@@ -56,9 +59,10 @@ impl Hold {
         resumes
     }
 
-    /// Returns for how long this process may keep the lock after it was acquired.
-    pub(crate) fn tenure(&self) -> Duration {
-        self.state().lease.ttl() / 3
+    /// Returns for how long a lock that was recalled is not kept again: for a tenure, unless it has paid off to keep it.
+    pub(crate) fn back_off(&self) -> Option<Duration> {
+        let state = self.state();
+        (state.handoffs < WORTH_A_RECALL).then(|| state.lease.ttl() / 3)
     }
 
     /// Gives a kept lock back, since its renewal is due. `instant` and `now` are the same point in time.
