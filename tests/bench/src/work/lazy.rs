@@ -5,6 +5,7 @@ use crate::child::{Child, serve};
 use crate::contenders::{ContenderKind, TTL};
 use crate::load::Plan;
 use crate::numbers::{Summary, median, micros};
+use crate::plot::{Line, Plot, Style};
 use crate::process;
 use crate::process_group::Size;
 use crate::report::Table;
@@ -12,6 +13,7 @@ use crate::round::{self, Turn};
 use crate::runtime::Flavor;
 use crate::work::free::one_at_a_time;
 use crate::work::handoff::{Pair, REST};
+use crate::work::plots::save;
 use lock_runtime::{Config, LockManager, ReleaseMode};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -102,6 +104,7 @@ fn shares(bench: &mut Bench) {
         "mean of a call, by the share for the same process",
         &columns,
     );
+    let mut points = [Vec::new(), Vec::new()];
     for share in [0, 50, 80, 90, 99] {
         let mut both = [(); 2].map(|()| Child::start(KIND, &[&url]));
         let mut means = [Vec::new(), Vec::new()];
@@ -115,7 +118,8 @@ fn shares(bench: &mut Bench) {
                 let (mut at, mut sum) = (0, Duration::ZERO);
                 for call in 0..calls {
                     // The same calls in each round and mode.
-                    at = if call * 61 % 100 < share { at } else { 1 - at };
+                    let stays = call % 100 * 61 % 100 < share;
+                    at = if stays { at } else { 1 - at };
                     sum += read(&both[at].ask(&format!("{mode} {key} 1 1"))).mean;
                 }
                 means.push(micros(sum) / f64::from(calls));
@@ -128,6 +132,9 @@ fn shares(bench: &mut Bench) {
                 .map(|(lazy, confirmed)| lazy / confirmed),
         );
         let [confirmed, lazy] = means.map(median);
+        for (points, mean) in points.iter_mut().zip([confirmed, lazy]) {
+            points.push((100.0 / (100.0 - f64::from(share)), mean));
+        }
         let cells = [confirmed, lazy].map(|mean| format!("{mean:.1}"));
         table.row(
             &format!("{share} %"),
@@ -144,6 +151,20 @@ fn shares(bench: &mut Bench) {
     }
     println!();
     table.print();
+    let lines = [("confirmed", Style::Floor), ("lazy", Style::Ours)];
+    let lines = lines.into_iter().zip(points);
+    let lines = lines.map(|((name, style), points)| Line {
+        name: name.to_owned(),
+        points,
+        style,
+    });
+    let plot = Plot {
+        title: "one key, two processes: a call, released lazily or with confirmation",
+        x: "calls in a row in the same process",
+        y: "mean, µs (less is better)",
+        lines: lines.collect(),
+    };
+    save(bench, "lazy", &plot);
 }
 
 /// Many locks that are kept, in a manager that may keep so many.

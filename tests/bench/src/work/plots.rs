@@ -107,6 +107,7 @@ fn style(contender: ContenderKind) -> Style {
     let (peer, retry) = match contender {
         ContenderKind::Ours
         | ContenderKind::Background
+        | ContenderKind::Lazy
         | ContenderKind::Attribute
         | ContenderKind::Read
         | ContenderKind::Permits => return Style::Ours,
@@ -124,7 +125,7 @@ fn style(contender: ContenderKind) -> Style {
     }
 }
 
-fn save(bench: &Bench, name: &str, plot: &Plot) {
+pub fn save(bench: &Bench, name: &str, plot: &Plot) {
     if bench.quick {
         return println!("no plot `{name}`: too quick to be shown");
     }
