@@ -409,6 +409,19 @@ pub async fn holder_hears_that_another_process_waits(fixture: Fixture) {
     locks.shutdown().await;
 }
 
+/// Its manager hears nothing any more.
+pub async fn last_guard_of_a_manager_learns_that_another_process_waits(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    let guard = lazy(&locks, &row).acquire().await.unwrap();
+    drop(locks);
+    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let waiter = tokio::spawn(waits.run(async |_| ()));
+    within(AGAIN, guard.wanted()).await;
+    guard.release().await.unwrap();
+    within(AGAIN, waiter).await.unwrap().unwrap();
+}
+
 pub async fn loss_ends_the_wait_for_others(fixture: Fixture) {
     let lock = fixture.locks().lock(fixture.key("row")).renew(false);
     let guard = lock.ttl(millis(300)).acquire().await.unwrap();

@@ -200,8 +200,8 @@ impl LockGuard {
     /// Waits until a caller of another process waits for the lock, so that a body which holds it for long, such as that of a
     /// leader or of a partition's owner, can hand it over early. Also resolves when the lock is lost.
     ///
-    /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, the other process tells this one at once; otherwise the library
-    /// looks at the server each second as long as the future is polled, of several keys at one in turn. A single
+    /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, the other process tells this one at once. The library also looks
+    /// at the server each second as long as the future is polled, of several keys at one in turn. A single
     /// [try](crate::Lock::try_acquire) of another process does not count, nor does a client that has no queue. Cancel safe.
     ///
     /// ```
