@@ -5,7 +5,7 @@
 /// Reads the replies of Redis.
 #[cfg(feature = "redis")]
 pub fn redis(bytes: &[u8]) {
-    use crate::engine::redis::conn::subscription::parse_message;
+    use crate::engine::redis::conn::subscription::{Channels, parse_message};
     use crate::engine::redis::topology::cluster::redirect::Redirect;
     use crate::engine::redis::topology::cluster::slot_map::SlotMap;
     use crate::engine::redis::wire::error::{error_kind, with_message};
@@ -29,7 +29,11 @@ pub fn redis(bytes: &[u8]) {
         granted(&value);
         SlotMap::parse(&value, "asked");
         if let Value::Array(message) | Value::Push { data: message, .. } = &value {
-            parse_message(message, "lock:::asks");
+            let known = Channels {
+                asks: "lock:::asks".to_owned(),
+                recalls: "lock:::recalls:7be01c5".to_owned(),
+            };
+            parse_message(message, &known);
         }
         if let Err(error) = value.extract_error() {
             Redirect::parse(&with_message(error_kind(&error), error), "asked");

@@ -35,14 +35,25 @@ const MESSAGES: Dialect = Dialect {
     name: str::to_owned,
 };
 
-/// Parses a message, which is a channel and a text; returns `None` if it is invalid. What comes on the channel `asks` may
-/// be anything.
-pub(crate) fn parse_message(message: &[Value], asks: &str) -> Option<EngineEvent> {
+/// The channels whose names others know.
+pub(crate) struct Channels {
+    /// Anything may come on it.
+    pub(crate) asks: String,
+    pub(crate) recalls: String,
+}
+
+/// Parses a message, which is a channel and a text; returns `None` if it is invalid.
+pub(crate) fn parse_message(message: &[Value], known: &Channels) -> Option<EngineEvent> {
     let (text, channel) = message.split_last()?;
     let text = String::from_redis_value(text.clone()).ok()?;
     match channel.last() {
-        Some(Value::BulkString(channel)) if channel == asks.as_bytes() => {
+        Some(Value::BulkString(channel)) if channel == known.asks.as_bytes() => {
             Some(EngineEvent::Asked(text.into()))
+        }
+        Some(Value::BulkString(channel)) if channel == known.recalls.as_bytes() => {
+            // Grants come on a channel that nobody can guess.
+            let recall = |event: &EngineEvent| matches!(event, EngineEvent::Recalled { .. });
+            MESSAGES.parse(&text).filter(recall)
         }
         _ => MESSAGES.parse(&text),
     }
@@ -59,14 +70,17 @@ impl Subscription {
         let channel = keys.channel(&Uuid::new_v4().simple().to_string());
         let mut subscribe = redis::cmd("SUBSCRIBE");
         subscribe.arg(&channel);
-        let asks = keys.asks();
+        let known = Channels {
+            asks: keys.asks(),
+            recalls: keys.recalls(process),
+        };
         let mut subscribe_others = redis::cmd("SUBSCRIBE");
-        subscribe_others.arg(&asks).arg(keys.recalls(process));
+        subscribe_others.arg(&known.asks).arg(&known.recalls);
         let hears_all = Arc::<AtomicBool>::default();
         let hears = hears_all.clone();
         let (on_connected, keys) = (handler.clone(), keys.clone());
         let push_handler = PushHandler {
-            message: Arc::new(move |message| match parse_message(message, &asks) {
+            message: Arc::new(move |message| match parse_message(message, &known) {
                 // The lock of another prefix is not ours, whatever the token.
                 Some(
                     EngineEvent::Granted(Grant { name, .. }) | EngineEvent::Recalled { name, .. },
@@ -156,6 +170,33 @@ impl Subscription {
     pub(crate) fn resubscribe(&self) {
         if let Some(connection) = self.connection.get() {
             connection.reconnect();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever knows the channel could give a lock to two holders.
+    #[test]
+    fn nothing_but_a_recall_comes_on_the_channel_that_others_know() {
+        let known = Channels {
+            asks: "lock:::asks".to_owned(),
+            recalls: "lock:::recalls:7be01c5".to_owned(),
+        };
+        let token = "0123456789abcdef0123456789abcdef";
+        for (text, is_recall) in [
+            (format!("recall {token} lock:row"), true),
+            (format!("grant {token} 1 2000 lock:row"), false),
+            (format!("first {token}"), false),
+        ] {
+            let [own, recalls] = ["lock:::grants:own", &known.recalls].map(|channel| {
+                let message = [channel, &text].map(|part| Value::BulkString(part.into()));
+                parse_message(&message, &known)
+            });
+            assert!(own.is_some());
+            assert_eq!(recalls.is_some(), is_recall, "{text}");
         }
     }
 }

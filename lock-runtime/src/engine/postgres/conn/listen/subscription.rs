@@ -50,7 +50,8 @@ pub(crate) async fn subscribe(
     number: u64,
     sender: &mpsc::UnboundedSender<Event>,
 ) -> Result<Subscription, EngineError> {
-    let on_message = reporter(number, address.schema.asks(), sender.clone());
+    let known = [address.schema.asks(), address.schema.recalls(process)];
+    let on_message = reporter(number, known, sender.clone());
     let login = address.credentials.get(io, timeouts.credentials_by());
     let (login, timeout) = (login.await?, timeouts.connect);
     let until = deadline_in(timeout);
@@ -74,12 +75,23 @@ pub(crate) async fn subscribe(
     })
 }
 
-/// Returns the handler that reports the messages of the connection of that number.
-fn reporter(number: u64, asks: String, sender: mpsc::UnboundedSender<Event>) -> MessageHandler {
+/// Returns the handler that reports the messages of the connection of that number. Others know the channels `asks` and
+/// `recalls`.
+fn reporter(
+    number: u64,
+    [asks, recalls]: [String; 2],
+    sender: mpsc::UnboundedSender<Event>,
+) -> MessageHandler {
     Box::new(move |message| {
         let _ = sender.send(match message {
             Some(AsyncMessage::Notification(message)) if message.channel() == asks => {
                 Event::Asked(message.payload().into())
+            }
+            // Grants come on a channel that nobody can guess.
+            Some(AsyncMessage::Notification(message))
+                if message.channel() == recalls && !message.payload().starts_with("recall ") =>
+            {
+                return;
             }
             Some(AsyncMessage::Notification(message)) => {
                 Event::Message(number, message.payload().to_owned())
