@@ -6,6 +6,7 @@
 //! - [`observability`]: numbers, events, metrics and traces of a service's locks.
 //! - [`runbook`]: what to do when a lock is stuck, lost or out of reach, and who may do it.
 //! - [`recipes`]: work that is done once, once per period, at a limited rate, or by a leader.
+//! - [`lazy_release`]: locks that stay with their process between calls: who gains, and who loses.
 //! - [`testing`]: tests of a service without a server: its failures, and leases in virtual time.
 //! - [`migration`]: moving from other locks, of Rust, the JVM, Python and shells, and from hand-written scripts.
 //! - [`faq`]: questions and answers.
@@ -44,6 +45,10 @@ pub mod runbook {}
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/recipes.md")]
 pub mod recipes {}
+
+#[doc = include_str!("guide/links.txt")]
+#[doc = include_str!("guide/lazy_release.md")]
+pub mod lazy_release {}
 
 #[doc = include_str!("guide/links.txt")]
 // Its examples need these features.

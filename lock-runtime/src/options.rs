@@ -96,14 +96,17 @@ pub enum ReleaseMode {
     ///
     /// **What it costs.** If the process crashes or is stopped *between* calls, others wait for the rest of the ttl, as they
     /// do otherwise only if that happens within a body. [`try_acquire`](crate::Lock::try_acquire) elsewhere, calls that
-    /// wait for no time, and clients that don't know the queue recall nothing. They find a lock held that no body uses, for
-    /// a third of the ttl at most. A lock that is kept is not renewed, so none stays longer;
-    /// [`shutdown`](crate::LockManager::shutdown), and each ordinary end of the process, release them all.
+    /// wait for no time, and clients that don't know the queue recall nothing: they find the lock held while no body uses
+    /// it, and nearly always if the calls of this process follow each other closely. A lock that is kept is not renewed, so
+    /// it stays for no more than a third of the ttl after it was acquired. [`shutdown`](crate::LockManager::shutdown), the
+    /// end of the manager, and the return of the `main` that has connected it, give all of them back; a process that ends
+    /// by [`std::process::exit`] on another thread leaves them to their ttl.
     ///
     /// It works on Redis (one server, Sentinels, Cluster), PostgreSQL and `memory://`. On a
     /// [quorum](crate::Config::quorum), etcd and ZooKeeper, it is a confirmed release, and on PostgreSQL behind a pooler and
     /// for names of more than 1,000 bytes.
-    /// [`Config::max_kept`](crate::Config::max_kept) limits the number of locks that stay.
+    /// [`Config::max_kept`](crate::Config::max_kept) limits the number of locks that stay. None stays without
+    /// [local handoff](crate::Config::local_handoff).
     ///
     /// A call with [`read`](crate::Lock::read), with [`permits`](crate::Lock::permits) above 1, for several keys, with
     /// [`min_hold`](crate::Lock::min_hold) or without [renewal](crate::Lock::renew) is refused as
