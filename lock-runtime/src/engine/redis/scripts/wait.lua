@@ -55,7 +55,7 @@ if fits(token) then
 end
 
 local ahead, length = enqueue(token, ttl, channel, alive_for, now)
-local keeper = ahead <= 2 and sole and string.match(sole, RECALLABLE)
+local keeper = ahead and ahead <= 2 and sole and string.match(sole, RECALLABLE)
 if keeper and keeper ~= string.sub(token, 6, 12) then
   -- Its process may keep the lock after its body.
   local prefix = string.match(channel, '^(.*)::grants:')
