@@ -147,7 +147,7 @@ impl Fixture {
     /// Connects a manager for this case alone over a network that can fail, if the topology has one.
     pub async fn over_a_network(&self) -> Option<(Network, LockManager)> {
         let network = self.network()?;
-        let locks = self.impatient(network.urls.clone()).await;
+        let locks = self.impatient(network.urls.clone(), None).await;
         Some((network, locks))
     }
 
@@ -156,7 +156,8 @@ impl Fixture {
     pub async fn alone(&self) -> Option<Alone> {
         let start = self.topology().alone?;
         let servers = tokio::task::spawn_blocking(start).await.unwrap();
-        let connect = || self.impatient(servers.urls());
+        // A server that is killed soon may forget the release.
+        let connect = || self.impatient(servers.urls(), Some(millis(3000)));
         let (locks, other) = tokio::join!(connect(), connect());
         let servers = Arc::new(Mutex::new(servers));
         Some(Alone {
@@ -174,12 +175,13 @@ impl Fixture {
         config.command_timeout(COMMAND_TIMEOUT)
     }
 
-    /// Connects a manager that notices soon when servers do not reply.
-    async fn impatient(&self, urls: Vec<String>) -> LockManager {
+    /// Connects a manager that notices soon when servers do not reply, and which has acquired a lock with that ttl, or the
+    /// default one: on ZooKeeper each has a connection of its own.
+    async fn impatient(&self, urls: Vec<String>, ttl: Option<Duration>) -> LockManager {
         let locks = connected(self.impatient_config(urls)).await;
         let warm = async || {
-            // A server that is killed soon may forget the release.
-            let lock = locks.lock(self.key("warm")).ttl(millis(3000)).wait(LONG);
+            let lock = locks.lock(self.key("warm")).wait(LONG);
+            let lock = ttl.map_or(lock.clone(), |ttl| lock.ttl(ttl));
             lock.acquire().await?.release().await
         };
         // A busy machine may take longer once.
