@@ -133,8 +133,12 @@ pub async fn recall_during_a_body_ends_with_it(fixture: Fixture) {
         }
     };
     within(AGAIN, queued).await;
-    // The recall may be under way.
-    tokio::time::sleep(millis(50)).await;
+    let recalled = async {
+        while fixture.keeps() && locks.stats().recalled == 0 {
+            tokio::time::sleep(millis(1)).await;
+        }
+    };
+    within(AGAIN, recalled).await;
     assert!(body.is_valid() && !waiter.is_finished());
     let watch = Stopwatch::start();
     drop(body);
@@ -407,6 +411,27 @@ pub async fn holder_hears_that_another_process_waits(fixture: Fixture) {
         }
     }
     locks.shutdown().await;
+}
+
+/// As in a `select!` with a branch that is nearly always ready.
+pub async fn waits_for_others_that_are_dropped_at_once_add_up(fixture: Fixture) {
+    let row = fixture.key("row");
+    let holder = fixture.locks().lock(&*row).ttl(TTL).wait(LONG);
+    let guard = holder.acquire().await.unwrap();
+    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let waiter = tokio::spawn(waits.run(async |_| ()));
+    let hears = async {
+        loop {
+            tokio::select! {
+                biased;
+                () = guard.wanted() => return,
+                () = tokio::time::sleep(millis(1)) => {}
+            }
+        }
+    };
+    within(AGAIN, hears).await;
+    guard.release().await.unwrap();
+    within(AGAIN, waiter).await.unwrap().unwrap();
 }
 
 /// Its manager hears nothing any more.

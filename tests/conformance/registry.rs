@@ -142,6 +142,7 @@ const CASES: &[(&str, Case)] = cases! {
         kept_locks_are_told_and_counted
         locks_beyond_the_bound_are_released
         holder_hears_that_another_process_waits
+        waits_for_others_that_are_dropped_at_once_add_up
         last_guard_of_a_manager_learns_that_another_process_waits
         loss_ends_the_wait_for_others
         calls_that_need_no_request_let_other_tasks_run;

@@ -1,11 +1,13 @@
 //! Checks the commands that are sent to the server.
 
-use lock_runtime::{LockError, LockManager, distributed_lock};
+use std::time::Instant;
+
+use lock_runtime::{LockError, LockManager, ReleaseMode, distributed_lock};
 
 use super::fixture::Fixture;
 
 use lock_test_support::manager::connected;
-use lock_test_support::time::{eventually, millis};
+use lock_test_support::time::{eventually, millis, within};
 
 #[distributed_lock(key = "order:<id>", manager = locks)]
 async fn ship(locks: &LockManager, id: u32) -> Result<u32, LockError> {
@@ -34,6 +36,52 @@ async fn uncontended_call_sends_two_commands() {
         release.contains("\"lock:order:42\"") && release.contains(token),
         "{release}"
     );
+}
+
+/// A process may report meanwhile.
+fn of_row(commands: Vec<String>) -> Vec<String> {
+    let names_it = |command: &String| command.contains("lock:row");
+    commands.into_iter().filter(names_it).collect()
+}
+
+/// The README's performance table says so.
+#[tokio::test]
+async fn next_call_with_a_lazy_release_sends_nothing() {
+    let fixture = Fixture::start().await;
+    let lock = || {
+        let lock = fixture.locks().lock("row").ttl(millis(60_000));
+        lock.release_mode(ReleaseMode::Lazy)
+    };
+    let kept = async {
+        while fixture.locks().stats().resumed == 0 {
+            lock().run(async |_| ()).await.unwrap();
+        }
+    };
+    within(millis(20_000), kept).await;
+    let monitor = fixture.monitor();
+    for _ in 0..100 {
+        lock().run(async |_| ()).await.unwrap();
+    }
+    assert_eq!(of_row(monitor.commands(&fixture)), [""; 0]);
+    fixture.locks().shutdown().await;
+}
+
+/// However often the future is dropped and made again.
+#[tokio::test]
+async fn holder_looks_once_a_second_who_waits() {
+    let fixture = Fixture::start().await;
+    let guard = fixture.locks().lock("row").acquire().await.unwrap();
+    let monitor = fixture.monitor();
+    let begun = Instant::now();
+    for _ in 0..200 {
+        let early = tokio::time::timeout(millis(5), guard.wanted()).await;
+        assert!(early.is_err(), "nobody waits");
+    }
+    let looks = begun.elapsed().as_secs() as usize + 1;
+    let sent = of_row(monitor.commands(&fixture)).len();
+    // The first call of a script may be repeated with its source.
+    assert!(0 < sent && sent <= looks + 1, "{sent} commands");
+    guard.release().await.unwrap();
 }
 
 #[tokio::test]

@@ -12,13 +12,14 @@ use crate::lock::record::guard::{GuardRecord, Source};
 use crate::lock::scope::Scope;
 #[cfg(feature = "postgres")]
 use crate::lock::transaction_proof;
-use crate::lock::wanted::wanted;
+use crate::lock::wanted::{Looks, wanted};
 use crate::options::{OnLost, ReleaseMode};
 #[cfg(feature = "postgres")]
 use crate::transaction_proof::TransactionProof;
 use crate::util::join_all::join_all;
 use once_cell::sync::OnceCell;
 use std::fmt;
+use std::future::Future;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -44,6 +45,8 @@ pub struct LockGuard {
     pub(crate) on_lost: OnLost,
     pub(crate) release: ReleaseMode,
     fencing_token: OnceCell<u64>,
+    /// Boxed, and made when it is needed: few guards ask who waits.
+    looks: OnceCell<Box<Looks>>,
 }
 
 impl LockGuard {
@@ -80,6 +83,7 @@ impl LockGuard {
             on_lost: acquire.options.on_lost,
             release: acquire.options.release,
             fencing_token: OnceCell::new(),
+            looks: OnceCell::new(),
         }
     }
 
@@ -201,7 +205,7 @@ impl LockGuard {
     /// leader or of a partition's owner, can hand it over early. Also resolves when the lock is lost.
     ///
     /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, the other process tells this one at once. The library also looks
-    /// at the server each second as long as the future is polled, of several keys at one in turn. A single
+    /// at the server, at most once a second and while the future is polled, of several keys at one in turn. A single
     /// [try](crate::Lock::try_acquire) of another process does not count, nor does a client that has no queue. Cancel safe.
     ///
     /// ```
@@ -225,7 +229,14 @@ impl LockGuard {
     /// # async fn next_message() { tokio::task::yield_now().await }
     /// ```
     pub async fn wanted(&self) {
-        wanted(&self.guards().collect::<Vec<_>>()).await;
+        let guards: Vec<_> = self.guards().collect();
+        let mut wanted = pin!(wanted(&guards, self.looks.get_or_init(Box::default)));
+        let mut loss = pin!(self.loss_listener());
+        poll_fn(|context| match loss.as_mut().poll_lost(context) {
+            Some(_) => Poll::Ready(()),
+            None => wanted.as_mut().poll(context),
+        })
+        .await;
     }
 
     /// Checks that the lease is valid for at least `duration`. Call it before an irreversible step.

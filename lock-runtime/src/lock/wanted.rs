@@ -2,37 +2,52 @@
 
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inspect::viewed;
-use crate::util::time::{deadline_in, timeout_at};
+use crate::util::sync::Mutex;
+use crate::util::time::{now, timeout_at};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The time between two looks at the server: not all that wait recall the lock.
+/// The time between two looks at the server.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// Waits until another process waits for the lock of one of these guards, or until one is lost.
-pub(crate) async fn wanted(guards: &[&HoldGuard]) {
-    // Of several keys one is looked at in turn, whatever their number.
-    for guard in guards.iter().cycle() {
-        if guard.is_waited_for().await || is_told_by(guards, deadline_in(LOOK)).await {
+/// When the server is looked at for one guard: not all that wait recall the lock. The pace lasts from one wait to the next,
+/// since a `select!` in a loop begins one for each message.
+#[derive(Default)]
+pub(crate) struct Looks(Mutex<Pace>);
+
+#[derive(Default)]
+struct Pace {
+    due: Option<Instant>,
+    count: usize,
+}
+
+/// Waits until another process waits for the lock of one of these guards.
+pub(crate) async fn wanted(guards: &[&HoldGuard], looks: &Looks) {
+    let Some(recalls) = guards.first().map(|guard| &guard.queues().recalls) else {
+        return;
+    };
+    loop {
+        let arrived = recalls.arrived.notified();
+        if guards.iter().any(|guard| guard.is_recalled()) {
             return;
         }
+        let _ = timeout_at(looks.go_on(guards), arrived).await;
     }
 }
 
-/// Returns `true` if this process hears by the deadline that one of the locks is recalled, or lost.
-async fn is_told_by(guards: &[&HoldGuard], deadline: Instant) -> bool {
-    let Some(recalls) = guards.first().map(|guard| &guard.queues().recalls) else {
-        return true;
-    };
-    let is_over = |guard: &&HoldGuard| guard.is_recalled() || guard.hold().check_lost().is_some();
-    loop {
-        let arrived = recalls.arrived.notified();
-        if guards.iter().any(is_over) {
-            return true;
+impl Looks {
+    /// Begins a look if one is due, of several keys at one in turn. Returns when the next one is due.
+    fn go_on(&self, guards: &[&HoldGuard]) -> Instant {
+        let (mut pace, now) = (self.0.lock(), now());
+        if let Some(due) = pace.due.filter(|due| now < *due) {
+            return due;
         }
-        if timeout_at(deadline, arrived).await.is_err() {
-            return false;
-        }
+        let guard = guards.get(pace.count % guards.len().max(1));
+        pace.count += 1;
+        pace.due = Some(now + LOOK);
+        drop(pace);
+        guard.inspect(|guard| guard.look());
+        now + LOOK
     }
 }
 
@@ -42,13 +57,18 @@ impl HoldGuard {
         self.queues().is_recalled(&hold.name, hold.token())
     }
 
-    async fn is_waited_for(&self) -> bool {
-        let (hold, context) = (self.hold(), self.hold().context());
-        let own = Some(context.process);
-        match viewed(context, &hold.name).await {
-            Ok(lock) => lock.waiters().iter().any(|waiter| waiter.process() != own),
+    /// Looks at the server in the background. If another process waits, that counts as a recall.
+    fn look(&self) {
+        let (hold, queues) = (self.hold(), self.queues().clone());
+        let (context, name, token) = (hold.context().clone(), hold.name.clone(), hold.token());
+        hold.context().io.spawn_detached(async move {
+            let own = Some(context.process);
             // A later look may succeed.
-            Err(_) => false,
-        }
+            if let Ok(lock) = viewed(&context, &name).await
+                && lock.waiters().iter().any(|waiter| waiter.process() != own)
+            {
+                drop(queues.recall(&name, token).kept);
+            }
+        });
     }
 }

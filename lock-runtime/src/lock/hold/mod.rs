@@ -163,7 +163,7 @@ impl Hold {
         Ok(hold)
     }
 
-    pub(crate) fn context(&self) -> &Context {
+    pub(crate) fn context(&self) -> &Arc<Context> {
         &self.shared.context
     }
 
