@@ -57,6 +57,11 @@ impl LockOptions {
             replicas: 0,
         }
     }
+
+    /// Returns `true` if the lock may stay with the process.
+    pub(crate) fn is_lazy(self) -> bool {
+        self.release == ReleaseMode::Lazy
+    }
 }
 
 /// The reaction to the loss of a lease while the body runs.
@@ -233,7 +238,7 @@ pub(crate) fn validate_min_hold(
 
 /// Checks that what is released lazily can be kept for the next call.
 pub(crate) fn validate_release(options: &LockOptions) -> Result<(), LockError> {
-    if options.release != ReleaseMode::Lazy {
+    if !options.is_lazy() {
         return Ok(());
     }
     let reason = if options.limit == Limit::UNLIMITED {

@@ -177,8 +177,9 @@ impl<F: Forward> Engine for F {
         self.behind().is_some_and(|engine| engine.is_alone())
     }
 
-    fn hears_recalls(&self) -> bool {
-        self.behind().is_some_and(|engine| engine.hears_recalls())
+    fn hears_recalls(&self, name: &str) -> bool {
+        self.behind()
+            .is_some_and(|engine| engine.hears_recalls(name))
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {

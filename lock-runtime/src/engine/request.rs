@@ -24,8 +24,8 @@ pub(crate) struct Attempt {
     /// How many replicas must acknowledge the acquisition before it counts.
     pub(crate) replicas: u32,
     pub(crate) limit: Limit,
-    /// The holder may keep the lock after the caller's body.
-    pub(crate) is_lazy: bool,
+    /// The process may keep the lock after the caller's body.
+    pub(crate) is_recallable: bool,
     /// `true` if the caller is going to wait for a lock that is not free: a place in its line may be kept for it.
     #[cfg_attr(not(feature = "zookeeper"), allow(dead_code))]
     pub(crate) waits: bool,
@@ -48,7 +48,7 @@ impl Attempt {
     /// Returns the token of the attempt.
     pub(crate) fn token(&self, draw: Draw) -> Token {
         let token = Token::new(self.process, draw).with_limit(self.limit);
-        match self.is_lazy {
+        match self.is_recallable {
             true => token.recallable(),
             false => token,
         }

@@ -78,13 +78,13 @@ pub(crate) trait Engine: Operations {
         false
     }
 
-    /// Returns `true` if this process hears at present when another one enters the queue of a lock that a
-    /// [recallable](Token::recallable) token of this one holds alone, as
+    /// Returns `true` if this process hears at present when another one enters the queue of the lock of that name, which a
+    /// [recallable](Token::recallable) token of this process holds alone, as
     /// [`EngineEvent::Recalled`](crate::engine::event::EngineEvent::Recalled). Starts what that needs. Must be cheap.
     ///
     /// The event is a hint: it may come twice, before the reply to the acquisition, and after the release. One that is
     /// lost is repeated as long as the other one waits.
-    fn hears_recalls(&self) -> bool {
+    fn hears_recalls(&self, _name: &str) -> bool {
         false
     }
 

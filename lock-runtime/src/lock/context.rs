@@ -12,7 +12,7 @@ use crate::lock::known_processes::KnownProcesses;
 use crate::lock::report::reporter::Reporter;
 use crate::lock::tasks::TaskTracker;
 use crate::lock::telemetry::Telemetry;
-use crate::options::{ReleaseMode, invalid_key};
+use crate::options::{LockOptions, ReleaseMode, invalid_key};
 use crate::process::ProcessId;
 use crate::trace;
 use crate::util::clock::Clock;
@@ -130,6 +130,11 @@ impl Context {
     pub(crate) fn server_of(&self, name: &str) -> Arc<str> {
         let node = self.engine.node_of(name);
         node.unwrap_or_else(|| self.server.clone())
+    }
+
+    /// Returns `true` if a holder with these options may want to know when another process waits, and would hear of it.
+    pub(crate) fn is_recallable(&self, name: &str, options: LockOptions) -> bool {
+        options.is_lazy() && self.engine.hears_recalls(name)
     }
 
     /// Tells that another process has recalled a lock of this one. Call it under no mutex.

@@ -132,7 +132,7 @@ impl Engine for Scripted {
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
         _: Instant,
     ) -> EngineFuture<'a, Option<Acquired>> {
-        let token = match attempt.is_lazy {
+        let token = match attempt.is_recallable {
             true => Token::random().recallable(),
             false => Token::random(),
         };
@@ -167,7 +167,7 @@ impl Engine for Scripted {
         })
     }
 
-    fn hears_recalls(&self) -> bool {
+    fn hears_recalls(&self, _: &str) -> bool {
         true
     }
 

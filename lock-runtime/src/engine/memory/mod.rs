@@ -287,7 +287,7 @@ impl Engine for MemoryEngine {
         self.alone
     }
 
-    fn hears_recalls(&self) -> bool {
+    fn hears_recalls(&self, _: &str) -> bool {
         true
     }
 

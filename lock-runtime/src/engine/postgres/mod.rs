@@ -26,6 +26,7 @@ use crate::engine::postgres::address::Address;
 use crate::engine::postgres::check::inspect;
 use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::conn::listen::listener::Listener;
+use crate::engine::postgres::keys::is_stored_whole;
 use crate::engine::postgres::lock::acquire::acquire;
 use crate::engine::postgres::lock::downgrade::downgrade;
 use crate::engine::postgres::lock::fencing::fencing_token;
@@ -94,8 +95,9 @@ impl Engine for PostgresEngine {
         self.listener.replace();
     }
 
-    fn hears_recalls(&self) -> bool {
-        self.listener.hears()
+    /// A recall tells the stored name, by which the process must know its lock.
+    fn hears_recalls(&self, name: &str) -> bool {
+        is_stored_whole(name) && self.listener.hears()
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {

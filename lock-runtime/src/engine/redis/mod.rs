@@ -79,7 +79,7 @@ impl Engine for RedisEngine {
         self.locks.subscription.resubscribe();
     }
 
-    fn hears_recalls(&self) -> bool {
+    fn hears_recalls(&self, _: &str) -> bool {
         self.locks.subscription.hears_recalls()
     }
 

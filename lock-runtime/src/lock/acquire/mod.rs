@@ -11,7 +11,7 @@ use crate::limit::Limit;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inner::ManagerInner;
 use crate::lock::local_queue::keeping::Standing;
-use crate::options::{LockOptions, ReleaseMode};
+use crate::options::LockOptions;
 use crate::site::Purpose;
 use crate::util::time::{deadline_after, deadline_in, now};
 use std::sync::Arc;
@@ -129,7 +129,7 @@ impl Acquire {
     /// Lets other tasks run from time to time: a task whose calls only resume kept locks would never do so. Before the lock
     /// is taken, which the call would hold until it is polled again.
     async fn let_others_run(&self) {
-        if self.options.release == ReleaseMode::Lazy {
+        if self.options.is_lazy() {
             consume_budget().await;
         }
     }

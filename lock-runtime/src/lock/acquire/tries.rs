@@ -6,8 +6,6 @@ use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
-use crate::lock::inner::ManagerInner;
-use crate::options::ReleaseMode;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Timestamp;
 use crate::util::count::Counted;
@@ -75,16 +73,6 @@ impl Acquire {
         }
     }
 
-    /// Returns `true` if this process may keep the lock after the call.
-    fn may_keep(&self) -> bool {
-        let ManagerInner {
-            context, queues, ..
-        } = &*self.inner;
-        self.options.release == ReleaseMode::Lazy
-            && context.engine.hears_recalls()
-            && !queues.recalls.are_recent(&self.name)
-    }
-
     /// Sends one request.
     async fn try_by(
         &self,
@@ -98,7 +86,9 @@ impl Acquire {
             ttl: options.ttl,
             replicas: options.replicas,
             limit: options.limit,
-            is_lazy: others.is_none() && self.may_keep(),
+            is_recallable: others.is_none()
+                && context.is_recallable(&self.name, options)
+                && !self.inner.queues.recalls.are_recent(&self.name),
             waits: !self.wait.is_zero(),
             others,
         };

@@ -7,7 +7,7 @@ use crate::lock::hold::{Hold, Phase, State};
 use crate::lock::record::guard::GuardRecord;
 use crate::lock::record::guards::GuardRecords;
 use crate::lock::watchdog::Watchdog;
-use crate::options::{LockOptions, ReleaseMode};
+use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
 use crate::util::time::{self, deadline_in};
 use std::sync::Arc;
@@ -174,7 +174,7 @@ impl State {
         self.renew = options.renew;
         self.replicas = options.replicas;
         self.fencing_token = None;
-        self.is_lazy = options.release == ReleaseMode::Lazy;
+        self.is_lazy = options.is_lazy();
         self.is_kept = false;
         self.guard_since = instant;
         let by_ttl = (!options.renew)

@@ -13,9 +13,6 @@ use tokio::time::Instant;
 /// A recall costs another process about as much as so many calls save that send nothing.
 const WORTH_A_RECALL: u32 = 3;
 
-/// A lease that ends sooner is not worth another guard.
-const WORTHWHILE: Duration = Duration::from_millis(500);
-
 impl Hold {
     /// Begins the tenure of a lock that was free, and whose token says that it may be recalled.
     pub(crate) fn begin_tenure(&self) {
@@ -24,7 +21,6 @@ impl Hold {
 
     /// Keeps the lock for the next call, if the guard that ends leaves it to this process. The caller owns the hold then.
     pub(crate) fn keep(&self) -> bool {
-        let (instant, now) = (time::now(), self.now());
         let mut state = self.state();
         let keeps = state.phase == Phase::Held
             && state.may_be_kept
@@ -32,14 +28,11 @@ impl Hold {
             && !state.replaced
             && !state.has_proof
             && state.rest_of_min_hold().is_none()
-            && state.renew_at.is_some_and(|due| instant < due)
-            && state.lease.remaining(now) >= (state.lease.ttl() / 3).min(WORTHWHILE)
             && self.context().handoff.max_count > 0
-            && !self.context().is_closed()
-            && self.context().engine.hears_recalls();
+            && self.context().engine.hears_recalls(&self.name);
         if keeps {
             state.is_kept = true;
-            state.guard_since = instant;
+            state.guard_since = time::now();
             state.hard_limit = None;
             self.guards.store(1, Ordering::Release);
         }

@@ -14,7 +14,7 @@ use crate::engine::token::Token;
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::inner::ManagerInner;
-use crate::options::{LockOptions, ReleaseMode};
+use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::io_thread::pause;
 use crate::util::panics::caught;
@@ -114,7 +114,7 @@ impl RemoteWait {
 
     /// Lets the holder hear that another process waits, if it may want to know. A lock from the queue is not kept.
     fn recallable(&self, mut claim: Claim, options: LockOptions) -> Claim {
-        if options.release == ReleaseMode::Lazy && self.inner.context.engine.hears_recalls() {
+        if self.inner.context.is_recallable(&self.name, options) {
             claim.token = claim.token.recallable();
         }
         claim

@@ -116,8 +116,8 @@ impl Engine for DelayedEngine {
         )
     }
 
-    fn hears_recalls(&self) -> bool {
-        self.memory.hears_recalls()
+    fn hears_recalls(&self, name: &str) -> bool {
+        self.memory.hears_recalls(name)
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {

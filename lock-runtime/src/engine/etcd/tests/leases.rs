@@ -57,7 +57,7 @@ impl Client {
 
     async fn acquire(&self) -> Claim {
         let attempt = Attempt {
-            is_lazy: false,
+            is_recallable: false,
             process: ProcessId::random(),
             name: "lock:row".into(),
             ttl: TTL,

@@ -51,7 +51,7 @@ impl Process {
 
     pub(super) async fn acquire(&self, name: &str, limit: Limit) -> Option<Claim> {
         let attempt = Attempt {
-            is_lazy: false,
+            is_recallable: false,
             process: self.id,
             name: name.into(),
             ttl: TTL,

@@ -4,10 +4,10 @@ use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::request::{Acquire, Request};
 use crate::engine::postgres::conn::batch::sender::RequestSender;
-use crate::engine::postgres::keys::{is_stored_whole, stored};
+use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::values::{micros, replicas};
 use crate::engine::request::{Acquired, Attempt};
-use crate::engine::token::{Draw, Token};
+use crate::engine::token::Draw;
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -17,7 +17,7 @@ pub(crate) async fn acquire(
     supervisor: &Arc<dyn ReleaseSupervisor>,
     deadline: Instant,
 ) -> Result<Option<Acquired>, EngineError> {
-    let token = draw(attempt);
+    let token = attempt.token(Draw::now());
     let awaited = AwaitedAcquire::new(attempt, token, supervisor);
     let request = |reply| {
         Request::Acquire(Acquire {
@@ -30,19 +30,4 @@ pub(crate) async fn acquire(
     };
     let acquired = requests.send(request, deadline).await;
     awaited.replied(acquired)
-}
-
-/// Draws the token. A recall tells the stored name, from which the holder must know its lock.
-fn draw(attempt: &Attempt) -> Token {
-    let draw = Draw::now();
-    match attempt.is_lazy && !is_stored_whole(&attempt.name) {
-        true => {
-            let confirmed = Attempt {
-                is_lazy: false,
-                ..attempt.clone()
-            };
-            confirmed.token(draw)
-        }
-        false => attempt.token(draw),
-    }
 }

@@ -20,7 +20,7 @@ impl Process {
     }
 
     async fn hear_recalls(&mut self) {
-        while !self.hears_recalls() {
+        while !self.hears_recalls("lock:row") {
             self.next_resubscription().await;
         }
     }
@@ -28,7 +28,7 @@ impl Process {
     /// Acquires a free lock, which this process may keep if it hears when others wait for it.
     async fn acquire_lazily(&self, name: &str) -> Claim {
         let attempt = Attempt {
-            is_lazy: true,
+            is_recallable: true,
             process: self.id,
             name: name.into(),
             ttl: TTL,
@@ -148,34 +148,18 @@ async fn other_locks_are_not_recalled() {
 
 /// Its stored name does not tell the lock.
 #[tokio::test]
-async fn lock_with_a_long_name_is_not_kept() {
+async fn recalls_of_a_long_name_are_not_heard() {
     let server = Postgres::start();
-    let (mut keeper, other) = (
-        Process::listening(&server).await,
-        Process::of(&server).await,
-    );
-    let name = "k".repeat(1001);
-    let held = keeper.acquire_lazily(&name).await;
-    assert!(!held.token.is_recallable());
-    assert!(
-        keeper
-            .acquire_lazily("lock:row")
-            .await
-            .token
-            .is_recallable()
-    );
-    let waits = other.wait(&name).await;
-    assert_eq!(keeper.recalls_before_an_ask_of(&other).await, []);
-    assert!(keeper.release(&held, soon()).await.unwrap());
-    assert!(other.release(&waits, soon()).await.unwrap());
-    server.execute("TRUNCATE distributed_lock.held");
+    let keeper = Process::listening(&server).await;
+    assert!(keeper.hears_recalls(&"k".repeat(1000)));
+    assert!(!keeper.hears_recalls(&"k".repeat(1001)));
 }
 
 #[tokio::test]
 async fn recalls_are_heard_again_after_the_connection_has_ended() {
     let server = Postgres::start();
     let mut keeper = Process::of(&server).await;
-    assert!(!keeper.hears_recalls(), "it begins to listen");
+    assert!(!keeper.hears_recalls("lock:row"), "it begins to listen");
     keeper.hear_recalls().await;
     let other = Process::of(&server).await;
     let kept = keeper.acquire_lazily("lock:row").await;
@@ -186,7 +170,7 @@ async fn recalls_are_heard_again_after_the_connection_has_ended() {
     // Recalls may have been missed when it ends, and until there is another one.
     keeper.next_resubscription().await;
     keeper.next_resubscription().await;
-    assert!(keeper.hears_recalls());
+    assert!(keeper.hears_recalls("lock:row"));
     let waits = other.wait("lock:row").await;
     assert_eq!(keeper.next_recall().await.1, kept.token);
     for claim in [&waits, &kept] {
@@ -199,13 +183,13 @@ async fn process_behind_a_pooler_recalls_and_hears_no_recall() {
     let server = Postgres::start();
     let pooler = PgBouncer::to(server.port());
     let pooled = Process::connect(Config::new(pooler.url())).await;
-    assert!(!pooled.hears_recalls());
+    assert!(!pooled.hears_recalls("lock:row"));
     let mut keeper = Process::listening(&server).await;
     let kept = keeper.acquire_lazily("lock:row").await;
     // It waits until it is known whether messages arrive.
     let waits = pooled.wait("lock:row").await;
     assert_eq!(keeper.next_recall().await.1, kept.token);
-    assert!(!pooled.hears_recalls());
+    assert!(!pooled.hears_recalls("lock:row"));
     for claim in [&waits, &kept] {
         keeper.cancel(claim, false, soon()).await.unwrap();
     }

@@ -226,7 +226,7 @@ mod tests {
 
     fn attempt(name: &str, limit: Limit, others: Option<Arc<[Arc<str>]>>) -> Attempt {
         Attempt {
-            is_lazy: false,
+            is_recallable: false,
             process: ProcessId::random(),
             name: name.into(),
             ttl: Duration::from_secs(30),

@@ -32,7 +32,7 @@ impl Peer {
     /// Tries the lock for a caller who is about to wait: a place is kept if it is not free.
     async fn reserves(&self, key: &str) -> bool {
         let attempt = Attempt {
-            is_lazy: false,
+            is_recallable: false,
             process: self.process,
             name: format!("lock:{key}").into(),
             ttl: Duration::from_secs(30),

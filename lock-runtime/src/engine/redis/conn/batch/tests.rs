@@ -125,7 +125,7 @@ pub(crate) fn acquire(name: &str) -> Request {
 
 fn attempt(name: &str) -> Attempt {
     Attempt {
-        is_lazy: false,
+        is_recallable: false,
         process: ProcessId::random(),
         limit: Limit::EXCLUSIVE,
         waits: false,
