@@ -44,6 +44,7 @@ mod shutdown;
 mod starting;
 mod topology;
 mod waiting;
+mod wanted;
 
 use topology::Topology;
 

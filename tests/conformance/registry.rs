@@ -18,7 +18,7 @@ use super::{
     attribute, bad_input, blocking, busy, cancellation, connecting, crash, ends_of_leases, events,
     exit_paths, fencing, force, inspect, keys, lazy, lease, lease_loss, loss, lost_replies,
     min_hold, nesting, options, outage, ping, process_end, queue, readers, reports, revoke,
-    semaphore, set_aside, several_keys, shutdown, starting, waiting,
+    semaphore, set_aside, several_keys, shutdown, starting, waiting, wanted,
 };
 use lock_test_support::time::{Stopwatch, within};
 
@@ -141,10 +141,6 @@ const CASES: &[(&str, Case)] = cases! {
         lost_kept_lock_is_dropped_in_silence
         kept_locks_are_told_and_counted
         locks_beyond_the_bound_are_released
-        holder_hears_that_another_process_waits
-        waits_for_others_that_are_dropped_at_once_add_up
-        last_guard_of_a_manager_learns_that_another_process_waits
-        loss_ends_the_wait_for_others
         calls_that_need_no_request_let_other_tasks_run;
     lease:
         lock_is_renewed_while_held
@@ -324,6 +320,11 @@ const CASES: &[(&str, Case)] = cases! {
         different_keys_do_not_block_each_other
         lock_has_one_holder_at_a_time
         expired_guard_does_not_block_next_holder;
+    wanted:
+        holder_hears_that_another_process_waits
+        waits_for_others_that_are_dropped_at_once_add_up
+        last_guard_of_a_manager_learns_that_another_process_waits
+        loss_ends_the_wait_for_others;
 };
 
 /// The cases that run in real time alone.

@@ -1,0 +1,85 @@
+//! Holders that learn that another process waits: `LockGuard::wanted`.
+
+use std::time::Duration;
+
+use super::fixture::Fixture;
+use super::lazy::{LONG, TTL, is_kept, lazy};
+use lock_test_support::servers::AGAIN;
+use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+
+/// Told at once where recalls are heard, and otherwise within the second in which the library looks.
+pub async fn holder_hears_that_another_process_waits(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    for (lock, limit) in [
+        (lazy(&locks, &row), if fixture.keeps() { 0 } else { 1 }),
+        (locks.lock(&*row).ttl(TTL).wait(LONG), 1),
+        (
+            locks
+                .lock_all([row.clone(), fixture.key("other")])
+                .ttl(TTL)
+                .wait(LONG),
+            2,
+        ),
+    ] {
+        let guard = lock.acquire().await.unwrap();
+        // A caller of the process itself does not count.
+        let own = locks.lock(&*row).ttl(TTL).wait(LONG);
+        let own = tokio::spawn(own.run(async |_| ()));
+        let early = tokio::time::timeout(millis(1300), guard.wanted()).await;
+        assert!(early.is_err(), "nobody waits elsewhere");
+        let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+        let watch = Stopwatch::start();
+        let waiter = tokio::spawn(waits.run(async |_| ()));
+        within(LONG, guard.wanted()).await;
+        let took = watch.elapsed();
+        assert!(took < Duration::from_secs(limit) + NOISE, "{took:?}");
+        within(AGAIN, guard.wanted()).await;
+        guard.release().await.unwrap();
+        for waiter in [own, waiter] {
+            within(AGAIN, waiter).await.unwrap().unwrap();
+        }
+    }
+    locks.shutdown().await;
+}
+
+/// As in a `select!` with a branch that is nearly always ready.
+pub async fn waits_for_others_that_are_dropped_at_once_add_up(fixture: Fixture) {
+    let row = fixture.key("row");
+    let holder = fixture.locks().lock(&*row).ttl(TTL).wait(LONG);
+    let guard = holder.acquire().await.unwrap();
+    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let waiter = tokio::spawn(waits.run(async |_| ()));
+    let hears = async {
+        loop {
+            tokio::select! {
+                biased;
+                () = guard.wanted() => return,
+                () = tokio::time::sleep(millis(1)) => {}
+            }
+        }
+    };
+    within(AGAIN, hears).await;
+    guard.release().await.unwrap();
+    within(AGAIN, waiter).await.unwrap().unwrap();
+}
+
+/// Its manager hears nothing any more.
+pub async fn last_guard_of_a_manager_learns_that_another_process_waits(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
+    let guard = lazy(&locks, &row).acquire().await.unwrap();
+    drop(locks);
+    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let waiter = tokio::spawn(waits.run(async |_| ()));
+    within(AGAIN, guard.wanted()).await;
+    guard.release().await.unwrap();
+    within(AGAIN, waiter).await.unwrap().unwrap();
+}
+
+pub async fn loss_ends_the_wait_for_others(fixture: Fixture) {
+    let lock = fixture.locks().lock(fixture.key("row")).renew(false);
+    let guard = lock.ttl(millis(300)).acquire().await.unwrap();
+    within(AGAIN, guard.wanted()).await;
+    assert!(!guard.is_valid());
+}
