@@ -154,9 +154,9 @@ pub(crate) trait Engine: Operations {
         )
     }
 
-    /// Turns an exclusive hold into one that shares the lock: the token `to` holds it from then on. Returns for how
-    /// long, or `None` if the claim does not own the lock. Repeating the request with the same tokens prolongs
-    /// nothing.
+    /// Turns an exclusive hold into one that shares the lock: the token `to` holds it from then on, no shorter than the
+    /// claim would. Returns for how long, or `None` if the claim does not own the lock. Repeating the request with the
+    /// same tokens prolongs nothing.
     fn downgrade<'a>(
         &'a self,
         claim: &'a Claim,

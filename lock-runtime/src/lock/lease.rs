@@ -81,6 +81,14 @@ impl HeldLease {
         }
     }
 
+    /// Returns this lease, or `other` if that ends later.
+    pub(crate) fn or_later(&self, other: Lease, now: Timestamp) -> Lease {
+        match other.remaining(now) > self.remaining(now) {
+            true => other,
+            false => self.lease,
+        }
+    }
+
     fn prove(&mut self, lease: Lease, now: Timestamp) {
         self.whole = lease.remaining(now);
         self.lease = lease;

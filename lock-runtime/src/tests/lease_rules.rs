@@ -60,6 +60,8 @@ enum Turn {
     ReplyLost,
     /// The request is executed, and the reply takes this long.
     ReplyLate(Duration),
+    /// The request takes this long to arrive, and the reply no time.
+    RequestLate(Duration),
     /// The request is executed, and no reply arrives.
     Hangs,
     /// The request is executed, and its future panics.
@@ -94,6 +96,10 @@ impl Scripted {
                 let reply = work();
                 self.clock.advance(by, by);
                 reply
+            }
+            Some((_, Turn::RequestLate(by))) => {
+                self.clock.advance(by, by);
+                work()
             }
             Some((_, Turn::Hangs)) => {
                 drop(work());
@@ -409,6 +415,22 @@ async fn a_lease_ends_while_the_machine_sleeps() {
             .unwrap_err()
             .is_lost()
     );
+}
+
+/// The first try put the new token there, and the next one reached the server late: by the time it had its reply, the
+/// time that the server says was left has passed since it was sent.
+#[tokio::test]
+async fn a_downgraded_lease_ends_no_earlier_than_the_one_before() {
+    let late = Turn::RequestLate(TTL * 2 / 3);
+    let stage = stage([
+        (Request::Downgrade, Turn::ReplyLost),
+        (Request::Downgrade, late),
+    ]);
+    let guard = stage.take().await;
+    let left = guard.remaining();
+    let guard = guard.downgrade().await.unwrap();
+    assert_eq!(stage.tokens(Request::Downgrade).len(), 2);
+    assert_eq!(guard.remaining(), left - TTL * 2 / 3);
 }
 
 /// The machine slept, and no timer has fired yet.

@@ -36,8 +36,10 @@ impl Hold {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
-        let (options, hard_limit, retain_until, fencing_token, has_proof, guard_since) = {
+        let (options, lease, hard_limit, retain_until, fencing_token, has_proof, guard_since) = {
             let state = self.state();
+            // That of a request which took long to arrive ends before this one.
+            let lease = state.lease.or_later(lease, self.now());
             let options = LockOptions {
                 renew: state.renew,
                 replicas: state.replicas,
@@ -45,6 +47,7 @@ impl Hold {
             };
             (
                 options,
+                lease,
                 state.hard_limit.clone(),
                 state.retain_until,
                 state.fencing_token,
