@@ -99,9 +99,17 @@ impl Claim {
         }
     }
 
+    /// Returns how it has the lock.
+    pub(crate) fn verb(&self) -> &'static str {
+        if self.is_kept { "Kept" } else { "Held" }
+    }
+
     /// Returns what is left of its lease, in words.
     pub(crate) fn lease(&self) -> String {
         match self.lease {
+            Some(LeaseInfo::Ends(left)) if self.is_kept => {
+                format!("{} left, not renewed while it is kept", duration(left))
+            }
             Some(LeaseInfo::Ends(left)) => format!("{} left, unless renewed", duration(left)),
             Some(LeaseInfo::Never) => "never ends".to_owned(),
             Some(LeaseInfo::WithSession) => "ends with its session".to_owned(),

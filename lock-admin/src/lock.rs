@@ -45,6 +45,11 @@ impl Lock {
         self.holders.iter().filter(|it| !it.is_kept)
     }
 
+    /// Returns `true` if a process keeps it, and no call has it or waits for it.
+    pub(crate) fn is_idle(&self) -> bool {
+        !self.holders.is_empty() && self.in_calls().next().is_none() && self.waiting == 0
+    }
+
     /// Returns the template of its holder, or of none.
     pub(crate) fn template(&self) -> &str {
         let mut templates = self.holders.iter().filter_map(|it| it.template.as_deref());

@@ -155,12 +155,11 @@ fn card(holder: &Claim, now: SystemTime, named: &Named, operator: Option<&str>) 
         .map(|(votes, members)| format!("{votes} of {members} members"));
     let token = visible(&holder.token);
     html! {
-        @let verb = if holder.is_kept { "Kept" } else { "Held" };
-        section .card aria-label={ (verb) " by " (holder.who.name) } {
+        section .card aria-label={ (holder.verb()) " by " (holder.who.name) } {
             h2 { (who(&holder.who)) }
             dl .facts {
                 @if let Some(since) = holder.since {
-                    div { dt { (verb) " for" } dd {
+                    div { dt { (holder.verb()) " for" } dd {
                         @if holder.is_at_most { "at most " }
                         (age(since, Some(now)))
                     } }

@@ -187,7 +187,10 @@ fn note(state: &State) -> Markup {
     html! {
         p #note {
             @if state.is_cut { "The first " (MOST) ", in the order of their keys" }
-            @else if state.locks.len() > 1 { "Held longest first" }
+            @else if state.locks.len() > 1 {
+                "Held longest first"
+                @if state.kept() > 0 { ", kept ones last" }
+            }
         }
     }
 }

@@ -129,14 +129,17 @@ fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
         lock: Some((lock.key.clone(), lock.query.clone())),
     };
     let holder = lock.holders.first();
-    let who = holder.map_or("nobody yet".to_owned(), |it| it.who.full());
+    let holding = match holder {
+        Some(holder) => format!("{} by {}.", holder.verb(), holder.who.full()),
+        None => "Held by nobody yet.".to_owned(),
+    };
     let first = lock.waiters.first().and_then(|it| it.since);
     let long = first.filter(|since| age(*since, at) > LONG_WAIT);
     let line = long.map(|since| {
         let processes = count(lock.waiting, "process");
         let verb = if lock.waiting == 1 { "waits" } else { "wait" };
         let title = format!("{processes} {verb} for {}", lock.key);
-        problem(title, format!("Held by {who}."), Some(since))
+        problem(title, holding, Some(since))
     });
     let silent = lock.holders.iter().find(|it| it.silent.is_some());
     let silent = silent.map(|holder| {

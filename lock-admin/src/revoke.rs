@@ -72,7 +72,7 @@ pub(crate) async fn revoke(
     match revoked {
         Ok(Revocation::Stopped { after, .. }) => {
             let text = format!(
-                "It stopped after {}. The lock is free, or with the next in line.",
+                "That took {}. The lock is free, or with the next in line.",
                 latency(after)
             );
             message(StatusCode::OK, &format!("{key} was given up"), &text)

@@ -67,7 +67,10 @@ impl State {
             .collect();
         history.add(at, &mut locks, &mut processes, &ping, recorded.is_some());
         locks.sort_by(|a, b| {
-            let order = |lock: &Lock| (lock.since().unwrap_or(at), lock.key.clone());
+            let order = |lock: &Lock| {
+                let since = lock.since().unwrap_or(at);
+                (lock.is_idle(), since, lock.key.clone())
+            };
             order(a).cmp(&order(b))
         });
         let mut events = history.events();

@@ -379,12 +379,22 @@ async fn kept_lock_is_shown_as_such_and_given_back_on_demand() -> Result<()> {
         }
     };
     let lock = tokio::time::timeout(Duration::from_secs(20), shown).await??;
-    for words in ["Kept for", "Ask for it", "so none is canceled"] {
+    for words in [
+        "Kept for",
+        "not renewed while it is kept",
+        "Ask for it",
+        "so none is canceled",
+    ] {
         assert!(lock.contains(words), "{lock}");
     }
     assert!(!lock.contains("at its next await"), "{lock}");
     let (_, page) = get(&admin, "/").await?;
-    for words in ["kept for its next call", "0<small> and 1 kept", "s0 kept"] {
+    for words in [
+        "kept for its next call",
+        "0<small> and 1 kept",
+        ", kept, now</title>",
+        "thin: kept",
+    ] {
         assert!(page.contains(words), "{words}: {page}");
     }
     let (_, json) = get(&admin, "/state.json").await?;

@@ -10,6 +10,10 @@ const WIDTH: i64 = 600;
 
 const HEIGHT: i64 = 16;
 
+/// The height of a lock that a call holds, and of one that is kept.
+const HELD: i64 = 12;
+const KEPT: i64 = 6;
+
 /// In how many shades holders are told apart.
 const SHADES: usize = 3;
 
@@ -21,7 +25,10 @@ pub(crate) fn timeline(lanes: &[Lane], at: SystemTime) -> Markup {
         section #timeline aria-labelledby="timeline-title" hidden[lanes.is_empty()] {
             div .title {
                 h2 #timeline-title { "The last minute" }
-                p { "Who held what, while somebody watched" }
+                p {
+                    "Who held what, while somebody watched"
+                    @if lanes.iter().any(has_kept) { "; thin: kept for the next call" }
+                }
             }
             ol {
                 @for lane in lanes {
@@ -46,10 +53,11 @@ fn drawing(lane: &Lane, first: u64) -> Markup {
     let shade = |bar: &Bar| names.iter().position(|it| *it == bar.who).unwrap_or(0) % SHADES;
     html! {
         svg viewBox={ "0 0 " (WIDTH) " " (HEIGHT) } preserveAspectRatio="none" role="img"
-            aria-label={ "Held by " (names.join(", then ")) } {
+            aria-label={ @if has_kept(lane) { "Held or kept by " } @else { "Held by " } (names.join(", then ")) } {
             @for bar in &lane.bars {
                 @let (from, to) = ends(bar);
-                rect class={ "s" (shade(bar)) @if bar.is_kept { " kept" } } x=(from) y="2" height=(HEIGHT - 4) width=((to - from).max(2)) {
+                @let height = if bar.is_kept { KEPT } else { HELD };
+                rect class={ "s" (shade(bar)) } x=(from) y=((HEIGHT - height) / 2) height=(height) width=((to - from).max(2)) {
                     title { (held(bar)) }
                 }
             }
@@ -61,6 +69,10 @@ fn drawing(lane: &Lane, first: u64) -> Markup {
             @if names.len() > SHADES { span { "and " (names.len() - SHADES) " more" } }
         }
     }
+}
+
+fn has_kept(lane: &Lane) -> bool {
+    lane.bars.iter().any(|bar| bar.is_kept)
 }
 
 /// Returns who held the lock, in the order in which they did.

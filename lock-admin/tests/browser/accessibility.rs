@@ -3,9 +3,17 @@
 use crate::browser::Browser;
 use crate::service::Service;
 use lock_admin::{Admin, Recorder};
-use lock_runtime::{Config, LockManager};
+use lock_runtime::{Config, LockManager, ReleaseMode};
 use std::path::Path;
 use std::time::Duration;
+
+/// The schemes and widths in which pages are looked at.
+const SCREENS: [(&str, u32); 4] = [
+    ("light", 1200),
+    ("dark", 1200),
+    ("light", 360),
+    ("dark", 360),
+];
 
 /// `tests/run.sh` fetches it.
 fn axe() -> String {
@@ -28,6 +36,15 @@ async fn violations(browser: &Browser, axe: &str) -> Vec<String> {
     found.map(|it| it.to_string()).collect()
 }
 
+/// Fails if axe-core finds something in the page, or it is wider than the screen.
+async fn is_for_everyone(browser: &Browser, axe: &str, shown: &str) {
+    let found = violations(browser, axe).await;
+    assert!(found.is_empty(), "{shown}: {found:#?}");
+    let overflow = "return document.documentElement.scrollWidth - window.innerWidth";
+    let overflow = browser.evaluate(overflow).await;
+    assert!(overflow.as_i64().unwrap() <= 0, "{shown}: {overflow}");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn axe_finds_nothing_in_both_schemes_and_on_a_phone() {
     let axe = axe();
@@ -39,9 +56,14 @@ async fn axe_finds_nothing_in_both_schemes_and_on_a_phone() {
     let service = Service::start(&admin).await;
     let browser = Browser::start().await;
     let mut guards = Vec::new();
-    for scene in ["empty", "busy", "incident"] {
+    for scene in ["empty", "kept", "busy", "incident"] {
         match scene {
             "empty" => {}
+            "kept" => {
+                let lock = locks.lock("order:kept").ttl(Duration::from_secs(900));
+                let lock = lock.release_mode(ReleaseMode::Lazy);
+                lock.acquire().await.unwrap().release().await.unwrap();
+            }
             "busy" => {
                 let lock = |n| locks.lock(format!("order:{n}")).template("order:<id>");
                 for n in 0..5 {
@@ -54,34 +76,25 @@ async fn axe_finds_nothing_in_both_schemes_and_on_a_phone() {
                 lock.acquire().await.unwrap().lost().await;
             }
         }
-        for (scheme, width) in [
-            ("light", 1200),
-            ("dark", 1200),
-            ("light", 360),
-            ("dark", 360),
-        ] {
+        for (scheme, width) in SCREENS {
             browser.show(scheme, width).await;
             browser.client.goto(&service.url).await.unwrap();
             browser.until("#live", |it| it == "Live").await;
-            let found = violations(&browser, &axe).await;
-            assert!(found.is_empty(), "{scene}, {scheme}, {width}: {found:#?}");
-            let overflow = "return document.documentElement.scrollWidth - window.innerWidth";
-            let overflow = browser.evaluate(overflow).await;
-            assert!(
-                overflow.as_i64().unwrap() <= 0,
-                "{scene}, {width}: {overflow}"
-            );
+            if scene == "kept" {
+                browser.until("#rows", |it| it.contains("kept for")).await;
+                browser.until("#timeline", |it| it.contains("thin: ")).await;
+            }
+            is_for_everyone(&browser, &axe, &format!("{scene}, {scheme}, {width}")).await;
         }
     }
-    for scheme in ["light", "dark"] {
-        browser.show(scheme, 1200).await;
-        browser
-            .client
-            .goto(&format!("{}/lock?key=order:0", service.url))
-            .await
-            .unwrap();
-        let found = violations(&browser, &axe).await;
-        assert!(found.is_empty(), "{scheme}: {found:#?}");
+    for (key, is_kept) in [("order:0", false), ("order:kept", true)] {
+        for (scheme, width) in SCREENS {
+            browser.show(scheme, width).await;
+            let url = format!("{}/lock?key={key}", service.url);
+            browser.client.goto(&url).await.unwrap();
+            assert_eq!(browser.text("dt").await == "Kept for", is_kept, "{key}");
+            is_for_everyone(&browser, &axe, &format!("{key}, {scheme}, {width}")).await;
+        }
     }
 }
 

@@ -3,8 +3,9 @@
 use crate::browser::Browser;
 use crate::service::Service;
 use lock_admin::{Admin, Recorder};
-use lock_runtime::{Config, LockError, LockManager, LostCause, Report};
+use lock_runtime::{Config, LockError, LockManager, LostCause, ReleaseMode, Report};
 use lock_test_support::server::Server;
+use serde_json::json;
 use std::time::Duration;
 
 const CLICKABLE: &str = "button, input, form";
@@ -106,6 +107,97 @@ async fn form_cancels_the_body_of_the_holder() {
         ),
         "{ended:?}"
     );
+    assert_eq!(browser.console().await, [""; 0]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kept_lock_is_shown_as_such_until_its_process_gives_it_back() {
+    let recorder = Recorder::new();
+    let config = Config::new("memory://").on_event(recorder.handler());
+    let locks = LockManager::connect(config).await.unwrap();
+    let admin = Admin::new(locks.clone()).recorder(recorder);
+    let admin = admin.allow_revoke(|_| Some("ann".to_owned()));
+    let service = Service::start(&admin).await;
+    let browser = Browser::start().await;
+    browser.client.goto(&service.url).await.unwrap();
+    browser.evaluate("document.body.className = 'same'").await;
+    // It is kept for a third of that.
+    let lock = locks.lock("order:42").ttl(Duration::from_secs(300));
+    let lock = lock.release_mode(ReleaseMode::Lazy);
+    // A kept lock is thin, whatever its color, and its title says why.
+    let bars = "return [...document.querySelectorAll('#timeline ol div > svg rect')] \
+                .map((it) => it.getAttribute('height') + (it.textContent.includes(', kept, ') ? ' kept' : ' held'))";
+    for calls in 1..=2 {
+        let guard = lock.clone().acquire().await.unwrap();
+        let is_held = |it: &str| it.contains("order:42") && !it.contains("kept");
+        browser.until("#rows", is_held).await;
+        browser
+            .until("#figures", |it| it.starts_with("Held\n1\n"))
+            .await;
+        drop(guard);
+        browser
+            .until("#rows .holder", |it| {
+                it.ends_with("\nkept for its next call")
+            })
+            .await;
+        browser
+            .until("#figures", |it| it.starts_with("Held\n0 and 1 kept\n"))
+            .await;
+        let seen = browser.evaluate(bars).await;
+        assert_eq!(seen, json!(["12 held", "6 kept"].repeat(calls)));
+    }
+    assert_eq!(locks.stats().resumed, 1);
+    assert_eq!(
+        browser.evaluate("return document.body.className").await,
+        "same"
+    );
+    // A lock that is in use comes first.
+    let used = locks.lock("order:43").acquire().await.unwrap();
+    browser
+        .until("#rows > :first-child", |it| it.contains("order:43"))
+        .await;
+    used.release().await.unwrap();
+    browser.until("#rows", |it| !it.contains("order:43")).await;
+    browser.click("#rows a").await;
+    browser
+        .until(".lead", |it| {
+            it.starts_with("Kept by a process for its next call")
+        })
+        .await;
+    browser.until(".card dt", |it| it == "Kept for").await;
+    browser
+        .until("label", |it| it == "Why it has to give the lock back")
+        .await;
+    browser.until("button", |it| it == "Ask for it").await;
+    let reason = browser
+        .client
+        .find(fantoccini::Locator::Css("[name=reason]"))
+        .await
+        .unwrap();
+    reason.send_keys("another program needs it").await.unwrap();
+    browser.click("button").await;
+    browser
+        .until("h1", |it| it == "order:42 was given up")
+        .await;
+    assert!(
+        locks
+            .inspect("order:42")
+            .await
+            .unwrap()
+            .holders()
+            .is_empty()
+    );
+    browser.click(".back a").await;
+    browser
+        .until("#empty", |it| it.contains("No lock is in use"))
+        .await;
+    browser
+        .until("#figures", |it| it.ends_with("Lost so far\n0"))
+        .await;
+    let next = lock.acquire().await.unwrap();
+    next.release().await.unwrap();
+    let stats = locks.stats();
+    assert_eq!((stats.resumed, stats.lost), (1, 0));
     assert_eq!(browser.console().await, [""; 0]);
 }
 
