@@ -323,6 +323,8 @@ const CASES: &[(&str, Case)] = cases! {
     wanted:
         holder_hears_that_another_process_waits
         waits_for_others_that_are_dropped_at_once_add_up
+        holder_without_a_runtime_hears_that_another_process_waits
+        guard_is_wanted_by_none_that_an_earlier_one_let_in
         last_guard_of_a_manager_learns_that_another_process_waits
         loss_ends_the_wait_for_others;
 };
@@ -336,6 +338,7 @@ const REAL_TIME: &[&str] = &[
     // A thread outside of all runtimes has only the clock of the machine.
     "exit_paths::guard_dropped_outside_runtime_frees_lock",
     "waiting::callers_without_a_runtime_connect_wait_and_hold",
+    "wanted::holder_without_a_runtime_hears_that_another_process_waits",
     "blocking::plain_threads_and_tasks_exclude_each_other",
     "blocking::plain_thread_waits_no_longer_than_asked",
     // A body blocks its thread until time has passed, and a paused clock stands still while a thread works.

@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use lock_runtime::{LockGuard, LockManager};
+
 use super::fixture::Fixture;
 use super::lazy::{LONG, TTL, is_kept, lazy};
+use lock_test_support::executor::block_on;
 use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{NOISE, Stopwatch, millis, within};
 
@@ -62,6 +65,53 @@ pub async fn waits_for_others_that_are_dropped_at_once_add_up(fixture: Fixture) 
     within(AGAIN, hears).await;
     guard.release().await.unwrap();
     within(AGAIN, waiter).await.unwrap().unwrap();
+}
+
+/// On a thread in no runtime, of tokio or another.
+pub async fn holder_without_a_runtime_hears_that_another_process_waits(fixture: Fixture) {
+    let row = fixture.key("row");
+    let guard = fixture.locks().lock(&*row).acquire().await.unwrap();
+    let holder = tokio::task::spawn_blocking(|| {
+        let hears = async move {
+            guard.wanted().await;
+            guard.release().await
+        };
+        let thread = std::thread::spawn(|| block_on(hears));
+        thread.join().unwrap()
+    });
+    tokio::time::sleep(millis(100)).await;
+    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    within(AGAIN, waits.run(async |_| ())).await.unwrap();
+    holder.await.unwrap().unwrap();
+}
+
+/// Although the process has held the lock all the time.
+pub async fn guard_is_wanted_by_none_that_an_earlier_one_let_in(fixture: Fixture) {
+    if !fixture.has_permits() {
+        return;
+    }
+    let unwanted = async |guard: &LockGuard| {
+        let early = tokio::time::timeout(millis(1300), guard.wanted()).await;
+        assert!(early.is_err(), "nobody waits");
+    };
+    let row = fixture.key("row");
+    let two = |locks: &LockManager| locks.lock(&*row).permits(2).ttl(TTL).wait(LONG);
+    let _other = two(fixture.locks()).acquire().await.unwrap();
+    let guard = two(fixture.locks()).acquire().await.unwrap();
+    let waiter = tokio::spawn(two(fixture.other()).run(async |_| ()));
+    within(AGAIN, guard.wanted()).await;
+    guard.release().await.unwrap();
+    within(AGAIN, waiter).await.unwrap().unwrap();
+    unwanted(&two(fixture.locks()).acquire().await.unwrap()).await;
+
+    let door = fixture.key("door");
+    let guard = lazy(fixture.locks(), &door).acquire().await.unwrap();
+    let reads = fixture.other().lock(&*door).read().ttl(TTL).wait(LONG);
+    let reader = tokio::spawn(reads.run(async |_| ()));
+    within(AGAIN, guard.wanted()).await;
+    let guard = guard.downgrade().await.unwrap();
+    within(AGAIN, reader).await.unwrap().unwrap();
+    unwanted(&guard).await;
 }
 
 /// Its manager hears nothing any more.

@@ -206,7 +206,8 @@ impl LockGuard {
     ///
     /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, the other process tells this one at once. The library also looks
     /// at the server, at most once a second and while the future is polled, of several keys at one in turn. A single
-    /// [try](crate::Lock::try_acquire) of another process does not count, nor does a client that has no queue. Cancel safe.
+    /// [try](crate::Lock::try_acquire) of another process does not count, nor does a client that has no queue. A caller that
+    /// has waited counts even if it has given up since. Cancel safe.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager, ReleaseMode};

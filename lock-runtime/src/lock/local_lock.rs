@@ -142,6 +142,8 @@ impl<T> LocalLock<T> {
             self.holder = Some(token);
         } else if self.holders().all(|holder| holder != token) {
             self.more.get_or_insert_default().holders.push(token);
+            // Who waited for the holds before may have its own now; if not, it is seen again.
+            self.recalled = Recalled::No;
         }
     }
 

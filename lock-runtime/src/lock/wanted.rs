@@ -3,7 +3,7 @@
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inspect::viewed;
 use crate::util::sync::Mutex;
-use crate::util::time::{now, timeout_at};
+use crate::util::time::now;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -23,15 +23,16 @@ struct Pace {
 
 /// Waits until another process waits for the lock of one of these guards.
 pub(crate) async fn wanted(guards: &[&HoldGuard], looks: &Looks) {
-    let Some(recalls) = guards.first().map(|guard| &guard.queues().recalls) else {
+    let Some(first) = guards.first() else {
         return;
     };
+    let (recalls, io) = (&first.queues().recalls, first.hold().context().io);
     loop {
         let arrived = recalls.arrived.notified();
         if guards.iter().any(|guard| guard.is_recalled()) {
             return;
         }
-        let _ = timeout_at(looks.go_on(guards), arrived).await;
+        let _ = io.timeout_at(looks.go_on(guards), arrived).await;
     }
 }
 
