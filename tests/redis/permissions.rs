@@ -3,14 +3,15 @@
 use std::time::Duration;
 
 use lock_runtime::{
-    Config, Lock, LockError, LockGuard, LockInfo, LockManager, Revocation, Warning, WarningKind,
+    Config, Lock, LockError, LockGuard, LockInfo, LockManager, ReleaseMode, Revocation, Warning,
+    WarningKind,
 };
 
 use lock_test_support::manager::connected;
 use lock_test_support::permissions;
 use lock_test_support::refusing::Refusing;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis, within};
+use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
 
 const LONG: std::time::Duration = millis(20_000);
 
@@ -198,6 +199,35 @@ async fn minimal_permissions_suffice() {
     let commands = commands.replace(" +pubsub|numsub", "");
     let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
     passes_on(&server, config).await;
+}
+
+/// The runbook says so: the lock comes at the end of its tenure, and the server's log has the channel.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn user_who_may_not_recall_waits_until_the_lock_is_given_back() {
+    let server = Server::start();
+    let [commands, _] = permissions::commands();
+    let rules = format!("~lock:* &lock:::grants:* &lock:::asks {commands}");
+    let (keeper, waiter) = (
+        connected(server.url()).await,
+        connected(clerk(&server, &rules)).await,
+    );
+    let ttl = millis(6_000);
+    let kept = async {
+        while keeper.stats().kept == 0 {
+            let lock = keeper.lock("door").ttl(ttl).release_mode(ReleaseMode::Lazy);
+            lock.acquire().await.unwrap().release().await.unwrap();
+        }
+    };
+    within(LONG, kept).await;
+    let watch = Stopwatch::start();
+    let guard = within(LONG, waiter.lock("door").wait(LONG).acquire()).await;
+    let waited = watch.elapsed();
+    assert!(waited < ttl / 3 + NOISE, "{waited:?}");
+    assert_eq!((keeper.stats().recalled, keeper.stats().lost), (0, 0));
+    let log = format!("{:?}", server.query::<redis::Value>("ACL LOG"));
+    let channel = format!("lock:::recalls:{}", keeper.process_id());
+    assert!(log.contains(&channel) && log.contains("clerk"), "{log}");
+    guard.unwrap().release().await.unwrap();
 }
 
 /// A shared lock is acquired by a script. A server that must not load it ahead gets its source.

@@ -376,10 +376,22 @@ async fn kept_lock_is_shown_as_such() {
     let summary = "0 locks held, 1 kept, 0 processes waiting\n";
     assert!(top.starts_with(summary), "{top}");
 
+    let tried = output(&server.url(), "run order:42 --", &["true"]);
+    assert_eq!(code(&tried), 75, "a single try does not recall it");
+    assert_eq!(locks.stats().kept, 1);
     let mut next = run(&server, "order:42 --wait 1m", "echo '@ runs'");
     next.expect("runs", SOON);
     next.succeeds(SOON);
     assert_eq!((locks.stats().kept, locks.stats().recalled), (0, 1));
+
+    let lock = locks.lock("order:43").ttl(Duration::from_secs(300));
+    let lock = lock.release_mode(ReleaseMode::Lazy);
+    lock.acquire().await.unwrap().release().await.unwrap();
+    assert_eq!(locks.stats().kept, 1);
+    let (status, said, errors) = revoke(&server, &["order:43", "--yes"]);
+    assert_eq!(status, 0, "{errors}");
+    assert!(said.contains("; stopped after "), "{said}");
+    assert_eq!((locks.stats().kept, locks.stats().lost), (0, 0));
     locks.shutdown().await;
 }
 
