@@ -86,9 +86,9 @@ pub enum ReleaseMode {
     /// The call returns once the release has been sent. The library awaits the reply in the background;
     /// [`shutdown`](crate::shutdown) waits for it.
     Background,
-    /// The lock stays with this process until another one waits for it, or its lease is due for renewal: a third of the ttl
-    /// after it was acquired. Until then the next call of this process for the key begins without a request to the server.
-    /// If the lock can't stay, the release is [`Confirmed`](Self::Confirmed).
+    /// The lock stays with this process until another one waits for it, or its lease is due for renewal: about a third of
+    /// the ttl after it was acquired. Until then the next call of this process for the key begins without a request to the
+    /// server. If the lock can't stay, the release is [`Confirmed`](Self::Confirmed).
     ///
     /// This counts for guards held by hand, too: dropping one keeps the lock, and [`release`](crate::LockGuard::release)
     /// returns at once.
@@ -103,7 +103,7 @@ pub enum ReleaseMode {
     /// do otherwise only if that happens within a body. [`try_acquire`](crate::Lock::try_acquire) elsewhere, calls that
     /// wait for no time, and clients that don't know the queue recall nothing: they find the lock held while no body uses
     /// it, and nearly always if the calls of this process follow each other closely. A lock that is kept is not renewed, so
-    /// it stays for no more than a third of the ttl after it was acquired. [`shutdown`](crate::LockManager::shutdown), the
+    /// it stays for about a third of the ttl after it was acquired. [`shutdown`](crate::LockManager::shutdown), the
     /// end of the manager, and the return of the `main` that has connected it, give all of them back; a process that ends
     /// by [`std::process::exit`] on another thread leaves them to their ttl.
     ///
