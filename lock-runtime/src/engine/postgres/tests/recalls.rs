@@ -155,6 +155,28 @@ async fn recalls_of_a_long_name_are_not_heard() {
     assert!(!keeper.hears_recalls(&"k".repeat(1001)));
 }
 
+/// Whoever knows the channel could give a lock to two holders.
+#[tokio::test]
+async fn nothing_but_a_recall_comes_on_the_channel_that_others_know() {
+    let server = Postgres::start();
+    let mut keeper = Process::listening(&server).await;
+    let token = "0123456789abcdef0123456789abcdef";
+    for text in [
+        format!("grant {token} 1 2000000 lock:row"),
+        format!("first {token}"),
+        format!("recall {token} lock:row"),
+    ] {
+        let channel = format!("distributed_lock_recalls_{}", keeper.id);
+        server.execute(&format!("SELECT pg_notify('{channel}', '{text}')"));
+    }
+    let is_recall = keeper.next(|event| match event {
+        EngineEvent::Granted(_) | EngineEvent::AtFront(_) => Some(false),
+        EngineEvent::Recalled { .. } => Some(true),
+        _ => None,
+    });
+    assert!(is_recall.await);
+}
+
 #[tokio::test]
 async fn recalls_are_heard_again_after_the_connection_has_ended() {
     let server = Postgres::start();

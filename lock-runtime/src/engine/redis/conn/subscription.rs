@@ -51,9 +51,7 @@ pub(crate) fn parse_message(message: &[Value], known: &Channels) -> Option<Engin
             Some(EngineEvent::Asked(text.into()))
         }
         Some(Value::BulkString(channel)) if channel == known.recalls.as_bytes() => {
-            // Grants come on a channel that nobody can guess.
-            let recall = |event: &EngineEvent| matches!(event, EngineEvent::Recalled { .. });
-            MESSAGES.parse(&text).filter(recall)
+            MESSAGES.parse_recall(&text)
         }
         _ => MESSAGES.parse(&text),
     }

@@ -2,15 +2,15 @@
 //!
 //! The one before is kept until no claim in a queue names its channel any more.
 
-use crate::engine::common::message::Dialect;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::batch::queue::RequestQueue;
 use crate::engine::postgres::conn::batch::request::Request;
 use crate::engine::postgres::conn::listen::status::{SharedStatus, Status};
-use crate::engine::postgres::conn::listen::subscription::{Event, Subscription, subscribe};
-use crate::engine::postgres::keys::original;
+use crate::engine::postgres::conn::listen::subscription::{
+    Event, MESSAGES, Subscription, subscribe,
+};
 use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
 use crate::process::ProcessId;
 use crate::trace;
@@ -26,11 +26,6 @@ use tokio::time::Instant;
 const IDLE: Duration = Duration::from_secs(60);
 /// How long a message to itself may take.
 const ECHO: Duration = Duration::from_secs(1);
-
-pub(crate) const MESSAGES: Dialect = Dialect {
-    lease: Duration::from_micros,
-    name: original,
-};
 
 /// The connection that is to replace the present one.
 enum Successor {

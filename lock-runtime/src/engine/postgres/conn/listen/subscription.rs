@@ -1,9 +1,11 @@
 //! A connection that listens on a channel of its own, with an advisory lock, which shows others that this process lives, and
 //! on those on which it is recalled, and all processes are asked.
 
+use crate::engine::common::message::Dialect;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::connect::{Connection, MessageHandler};
+use crate::engine::postgres::keys::original;
 use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::error::connecting;
 use crate::engine::timeouts::Timeouts;
@@ -11,10 +13,16 @@ use crate::process::ProcessId;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, now, timeout_at};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 use tokio_postgres::AsyncMessage;
 use uuid::Uuid;
+
+pub(crate) const MESSAGES: Dialect = Dialect {
+    lease: Duration::from_micros,
+    name: original,
+};
 
 pub(crate) enum Event {
     /// A claim is about to wait.
@@ -87,9 +95,9 @@ fn reporter(
             Some(AsyncMessage::Notification(message)) if message.channel() == asks => {
                 Event::Asked(message.payload().into())
             }
-            // Grants come on a channel that nobody can guess.
             Some(AsyncMessage::Notification(message))
-                if message.channel() == recalls && !message.payload().starts_with("recall ") =>
+                if message.channel() == recalls
+                    && MESSAGES.parse_recall(message.payload()).is_none() =>
             {
                 return;
             }
