@@ -116,14 +116,13 @@ impl State {
 
     /// Returns how many holds of calls are known.
     pub(crate) fn held(&self) -> u64 {
-        let held = self.locks.iter().map(|lock| lock.in_calls().count() as u64);
-        held.sum()
+        self.locks.iter().flat_map(Lock::in_calls).count() as u64
     }
 
     /// Returns how many locks are kept for the next calls of their processes.
     pub(crate) fn kept(&self) -> u64 {
-        let all = self.locks.iter().map(|lock| lock.holders.len() as u64);
-        all.sum::<u64>() - self.held()
+        let holders = self.locks.iter().flat_map(|lock| &lock.holders);
+        holders.filter(|it| it.is_kept).count() as u64
     }
 
     /// Returns how many processes wait.

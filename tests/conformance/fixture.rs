@@ -181,7 +181,10 @@ impl Fixture {
         let locks = connected(self.impatient_config(urls)).await;
         let warm = async || {
             let lock = locks.lock(self.key("warm")).wait(LONG);
-            let lock = ttl.map_or(lock.clone(), |ttl| lock.ttl(ttl));
+            let lock = match ttl {
+                Some(ttl) => lock.ttl(ttl),
+                None => lock,
+            };
             lock.acquire().await?.release().await
         };
         // A busy machine may take longer once.

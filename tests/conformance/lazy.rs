@@ -267,6 +267,7 @@ pub async fn revoked_kept_lock_is_given_back(fixture: Fixture) {
     let revoke = fixture.other().revoke(&*row).grace(AGAIN);
     let revoked = within(AGAIN, revoke.into_future()).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
+    assert_eq!((locks.stats().kept, locks.stats().lost), (0, 0));
     assert!(!fixture.is_held(&row).await);
     locks.shutdown().await;
 }

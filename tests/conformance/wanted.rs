@@ -1,5 +1,6 @@
 //! Holders that learn that another process waits: `LockGuard::wanted`.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use lock_runtime::{LockGuard, LockManager};
@@ -8,7 +9,7 @@ use super::fixture::Fixture;
 use super::lazy::{LONG, TTL, is_kept, lazy};
 use lock_test_support::executor::block_on;
 use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
 
 /// Told at once where recalls are heard, and otherwise within the second in which the library looks.
 pub async fn holder_hears_that_another_process_waits(fixture: Fixture) {
@@ -71,15 +72,21 @@ pub async fn waits_for_others_that_are_dropped_at_once_add_up(fixture: Fixture) 
 pub async fn holder_without_a_runtime_hears_that_another_process_waits(fixture: Fixture) {
     let row = fixture.key("row");
     let guard = fixture.locks().lock(&*row).acquire().await.unwrap();
+    let (tell, listens) = tokio::sync::oneshot::channel();
     let holder = tokio::task::spawn_blocking(|| {
         let hears = async move {
-            guard.wanted().await;
+            {
+                let mut wanted = pin!(guard.wanted());
+                assert!(begin(&mut wanted).is_pending());
+                tell.send(()).unwrap();
+                wanted.await;
+            }
             guard.release().await
         };
         let thread = std::thread::spawn(|| block_on(hears));
         thread.join().unwrap()
     });
-    tokio::time::sleep(millis(100)).await;
+    listens.await.unwrap();
     let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
     within(AGAIN, waits.run(async |_| ())).await.unwrap();
     holder.await.unwrap().unwrap();

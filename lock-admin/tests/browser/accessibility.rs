@@ -1,9 +1,9 @@
 //! The page for everyone: axe-core, the keyboard, both schemes of colors, and phones.
 
 use crate::browser::Browser;
-use crate::service::Service;
-use lock_admin::{Admin, Recorder};
-use lock_runtime::{Config, LockManager, ReleaseMode};
+use crate::service::{Service, recorded};
+use lock_admin::Admin;
+use lock_runtime::{LockManager, ReleaseMode};
 use std::path::Path;
 use std::time::Duration;
 
@@ -48,11 +48,7 @@ async fn is_for_everyone(browser: &Browser, axe: &str, shown: &str) {
 #[tokio::test(flavor = "multi_thread")]
 async fn axe_finds_nothing_in_both_schemes_and_on_a_phone() {
     let axe = axe();
-    let recorder = Recorder::new();
-    let config = Config::new("memory://").on_event(recorder.handler());
-    let locks = LockManager::connect(config).await.unwrap();
-    let admin = Admin::new(locks.clone()).recorder(recorder);
-    let admin = admin.allow_revoke(|_| Some("ann".to_owned()));
+    let (locks, admin) = recorded().await;
     let service = Service::start(&admin).await;
     let browser = Browser::start().await;
     let mut guards = Vec::new();

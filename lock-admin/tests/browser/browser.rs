@@ -152,6 +152,12 @@ impl Browser {
         }
     }
 
+    /// Types a text into a field.
+    pub(crate) async fn write(&self, css: &str, text: &str) {
+        let field = self.client.find(Locator::Css(css)).await.unwrap();
+        field.send_keys(text).await.unwrap();
+    }
+
     async fn is_clicked(&self, css: &str) -> bool {
         match self.client.find(Locator::Css(css)).await {
             Ok(element) => element.click().await.is_ok(),

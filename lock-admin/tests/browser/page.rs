@@ -1,8 +1,8 @@
 //! What the page shows, and what it does.
 
 use crate::browser::Browser;
-use crate::service::Service;
-use lock_admin::{Admin, Recorder};
+use crate::service::{Service, recorded};
+use lock_admin::Admin;
 use lock_runtime::{Config, LockError, LockManager, LostCause, ReleaseMode, Report};
 use lock_test_support::server::Server;
 use serde_json::json;
@@ -46,10 +46,7 @@ async fn row_appears_when_a_lock_is_held_and_leaves_with_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn loss_comes_first_and_says_which_lock() {
-    let recorder = Recorder::new();
-    let config = Config::new("memory://").on_event(recorder.handler());
-    let locks = LockManager::connect(config).await.unwrap();
-    let admin = Admin::new(locks.clone()).recorder(recorder);
+    let (locks, admin) = recorded().await;
     let service = Service::start(&admin).await;
     let browser = Browser::start().await;
     browser.client.goto(&service.url).await.unwrap();
@@ -86,12 +83,9 @@ async fn form_cancels_the_body_of_the_holder() {
     browser.client.goto(&service.url).await.unwrap();
     browser.until("#rows", |it| it.contains("order:42")).await;
     browser.click("#rows a").await;
-    let reason = browser
-        .client
-        .find(fantoccini::Locator::Css("[name=reason]"))
-        .await
-        .unwrap();
-    reason.send_keys("stuck since the deploy").await.unwrap();
+    browser
+        .write("[name=reason]", "stuck since the deploy")
+        .await;
     browser.click("button").await;
     browser
         .until("h1", |it| it == "order:42 was given up")
@@ -112,11 +106,7 @@ async fn form_cancels_the_body_of_the_holder() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn kept_lock_is_shown_as_such_until_its_process_gives_it_back() {
-    let recorder = Recorder::new();
-    let config = Config::new("memory://").on_event(recorder.handler());
-    let locks = LockManager::connect(config).await.unwrap();
-    let admin = Admin::new(locks.clone()).recorder(recorder);
-    let admin = admin.allow_revoke(|_| Some("ann".to_owned()));
+    let (locks, admin) = recorded().await;
     let service = Service::start(&admin).await;
     let browser = Browser::start().await;
     browser.client.goto(&service.url).await.unwrap();
@@ -169,12 +159,9 @@ async fn kept_lock_is_shown_as_such_until_its_process_gives_it_back() {
         .until("label", |it| it == "Why it has to give the lock back")
         .await;
     browser.until("button", |it| it == "Ask for it").await;
-    let reason = browser
-        .client
-        .find(fantoccini::Locator::Css("[name=reason]"))
-        .await
-        .unwrap();
-    reason.send_keys("another program needs it").await.unwrap();
+    browser
+        .write("[name=reason]", "another program needs it")
+        .await;
     browser.click("button").await;
     browser
         .until("h1", |it| it == "order:42 was given up")

@@ -1,7 +1,8 @@
 //! A service that has mounted the page.
 
 use axum::Extension;
-use lock_admin::{Admin, Operator};
+use lock_admin::{Admin, Operator, Recorder};
+use lock_runtime::{Config, LockManager};
 use std::net::SocketAddr;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
@@ -24,6 +25,16 @@ impl Service {
         let url = format!("http://{address}/tools/locks");
         Service { address, url, task }
     }
+}
+
+/// Returns a manager in memory and its page, which records its events, and on which `ann` may revoke locks.
+pub(crate) async fn recorded() -> (LockManager, Admin) {
+    let recorder = Recorder::new();
+    let config = Config::new("memory://").on_event(recorder.handler());
+    let locks = LockManager::connect(config).await.unwrap();
+    let admin = Admin::new(locks.clone()).recorder(recorder);
+    let admin = admin.allow_revoke(|_| Some("ann".to_owned()));
+    (locks, admin)
 }
 
 impl Drop for Service {
