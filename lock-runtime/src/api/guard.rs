@@ -19,7 +19,6 @@ use crate::transaction_proof::TransactionProof;
 use crate::util::join_all::join_all;
 use once_cell::sync::OnceCell;
 use std::fmt;
-use std::future::Future;
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;

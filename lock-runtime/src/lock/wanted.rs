@@ -43,12 +43,11 @@ impl Looks {
         if let Some(due) = pace.due.filter(|due| now < *due) {
             return due;
         }
-        let guard = guards.get(pace.count % guards.len().max(1));
+        if let Some(guard) = guards.get(pace.count % guards.len().max(1)) {
+            guard.look();
+        }
         pace.count += 1;
-        pace.due = Some(now + LOOK);
-        drop(pace);
-        guard.inspect(|guard| guard.look());
-        now + LOOK
+        *pace.due.insert(now + LOOK)
     }
 }
 
