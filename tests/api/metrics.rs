@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::testing::{Fault, Locks};
 use lock_runtime::{Config, LockError, LockManager, LostCause, distributed_lock};
 use lock_test_support::server::Server;
-use lock_test_support::time::within;
+use lock_test_support::time::soon;
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
 use std::sync::LazyLock;
 
@@ -67,7 +67,7 @@ async fn calls_and_holds_are_counted_by_template_and_never_by_key() {
     });
     locks.wait_until_held("paid:9700003").await;
     let active = || value("distributed_lock_hold_active", &[template]);
-    within(Duration::from_secs(10), async {
+    soon(async {
         while active() != Some(1.0) {
             tokio::task::yield_now().await;
         }
@@ -106,7 +106,7 @@ async fn renewals_and_servers_are_reported() {
     let ttl = Duration::from_secs(3);
     let guard = locks.lock("renewed").ttl(ttl).acquire().await.unwrap();
     let until = async |name: &str, labels: &[&str], expected: fn(f64) -> bool| {
-        within(Duration::from_secs(20), async {
+        soon(async {
             while !value(name, labels).is_some_and(expected) {
                 tokio::time::sleep(Duration::from_millis(5)).await;
             }

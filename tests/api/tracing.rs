@@ -17,9 +17,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
-use lock_test_support::time::within;
-
-const PATIENCE: Duration = Duration::from_secs(10);
+use lock_test_support::time::soon;
 
 /// All events of all threads and tests: each test searches for its own key.
 static LOG: LazyLock<watch::Sender<String>> = LazyLock::new(|| {
@@ -97,7 +95,7 @@ async fn logged(words: &[&str]) -> String {
         line.map(str::to_owned)
     };
     let mut log = LOG.subscribe();
-    let log = within(PATIENCE, log.wait_for(|log| find(log).is_some())).await;
+    let log = soon(log.wait_for(|log| find(log).is_some())).await;
     find(&log.unwrap()).unwrap()
 }
 

@@ -1,14 +1,13 @@
 //! A request whose reply is lost may have been executed. The library never sends it twice.
 
 use std::collections::HashMap;
-use std::time::Duration;
 
 use lock_runtime::{Config, LockManager};
 
 use lock_test_support::cluster::Cluster;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Monitor;
-use lock_test_support::time::{NOISE, eventually, millis, within};
+use lock_test_support::time::{NOISE, eventually, millis, soon, within};
 
 /// A cluster whose nodes announce proxies as their addresses.
 struct Fixture {
@@ -28,11 +27,9 @@ impl Fixture {
             proxies.push(proxy);
         }
         let fixture = Self { proxies, cluster };
-        eventually(
-            Duration::from_secs(60),
-            "all nodes know the proxies",
-            || (0..fixture.cluster.node_count()).all(|n| fixture.is_known_to(n)),
-        );
+        eventually("all nodes know the proxies", || {
+            (0..fixture.cluster.node_count()).all(|n| fixture.is_known_to(n))
+        });
         fixture
     }
 
@@ -98,24 +95,20 @@ async fn carries_out_nothing_twice(fixture: &Fixture, from: From) {
     let monitor = fixture.cluster.node(node).monitor();
     let lost = fixture.proxies[node].lost_replies();
     fixture.proxies[node].lose_next_reply();
-    let guard = within(millis(3000), locks.lock("row").acquire())
-        .await
-        .unwrap();
+    let guard = soon(locks.lock("row").acquire()).await.unwrap();
     assert_eq!(fixture.proxies[node].lost_replies(), lost + 1);
     // The one whose reply was lost, and the one that acquired the lock.
     assert_eq!(acquisitions(monitor, fixture, node), 2);
     assert!(guard.is_valid() && fixture.cluster.exists("lock:row"));
 
     fixture.proxies[node].lose_next_reply();
-    let released = within(millis(3000), guard.release()).await;
+    let released = soon(guard.release()).await;
     assert!(released.is_ok() || released.unwrap_err().is_unavailable());
     let free = || !fixture.cluster.exists("lock:row");
-    eventually(millis(1000), "the lock is free", free);
+    eventually("the lock is free", free);
 
     // The connection that lost the reply is replaced before replies are held.
-    let guard = within(millis(5000), locks.lock("row").acquire())
-        .await
-        .unwrap();
+    let guard = soon(locks.lock("row").acquire()).await.unwrap();
     guard.release().await.unwrap();
 
     // A request without a reply is given up as well, and its effect is undone.
@@ -124,11 +117,9 @@ async fn carries_out_nothing_twice(fixture: &Fixture, from: From) {
     let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
     assert!(error.unwrap_err().is_unavailable());
     fixture.proxies[node].heal();
-    eventually(millis(5000), "the lock is free", free);
+    eventually("the lock is free", free);
     assert_eq!(acquisitions(monitor, fixture, node), 1);
-    let guard = within(millis(5000), locks.lock("row").acquire())
-        .await
-        .unwrap();
+    let guard = soon(locks.lock("row").acquire()).await.unwrap();
     guard.release().await.unwrap();
     locks.shutdown().await;
 }
@@ -149,17 +140,15 @@ async fn stops_what_was_on_its_way(fixture: &Fixture, from: From) {
     let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
     assert!(error.unwrap_err().is_unavailable());
     // The next connection is made, and the requests on the first one arrive.
-    let guard = within(millis(5000), locks.lock("row").acquire())
-        .await
-        .unwrap();
+    let guard = soon(locks.lock("row").acquire()).await.unwrap();
     guard.release().await.unwrap();
     let (free, ended) = (
         || !fixture.cluster.exists("lock:row"),
         fixture.proxies[node].ended(),
     );
-    eventually(millis(1000), "the lock is free", free);
+    eventually("the lock is free", free);
     fixture.proxies[node].heal();
-    eventually(millis(5000), "the old connection has ended", || {
+    eventually("the old connection has ended", || {
         fixture.proxies[node].ended() > ended
     });
     assert!(free(), "the lock is still free");

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use lock_test_support::cluster::Cluster;
 use lock_test_support::manager::connected;
-use lock_test_support::time::{eventually, millis, patient, within};
+use lock_test_support::time::{eventually, millis, patient, soon};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -30,11 +30,9 @@ async fn locks_work_during_slot_migration() {
     cluster.move_key(&format!("lock:{}", key(1)), from, to);
 
     // New locks are acquired on the target node, and exclude as usual.
-    let new = within(LONG, locks.lock(key(2)).ttl(ttl).acquire())
-        .await
-        .unwrap();
+    let new = soon(locks.lock(key(2)).ttl(ttl).acquire()).await.unwrap();
     for key in [key(0), key(1), key(2)] {
-        let taken = within(LONG, others.lock(&key).try_acquire()).await.unwrap();
+        let taken = soon(others.lock(&key).try_acquire()).await.unwrap();
         assert!(taken.is_none(), "`{key}` is held");
     }
     // All locks are renewed, on whichever node they are.
@@ -47,17 +45,15 @@ async fn locks_work_during_slot_migration() {
     let next = tokio::spawn(async move { next.acquire().await.unwrap() });
     tokio::time::sleep(millis(100)).await;
     moved.release().await.unwrap();
-    let next = within(millis(2000), next).await.unwrap();
+    let next = soon(next).await.unwrap();
     before.release().await.unwrap();
-    let waiting = within(millis(2000), waiting).await.unwrap();
+    let waiting = soon(waiting).await.unwrap();
     new.release().await.unwrap();
     let again = locks.lock(key(2)).try_acquire().await.unwrap();
     again.expect("it is free").release().await.unwrap();
 
     cluster.end_to_move(slot, from, to);
-    eventually(LONG, "the slot has moved", || {
-        cluster.master_of(slot) == Some(to)
-    });
+    eventually("the slot has moved", || cluster.master_of(slot) == Some(to));
     assert!(next.fencing_token().await.unwrap() > token);
     next.release().await.unwrap();
     waiting.release().await.unwrap();

@@ -6,7 +6,8 @@ use std::time::Duration;
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, millis, soon, within};
+use tokio::time::Instant;
 
 #[derive(Debug, PartialEq)]
 enum Failure {
@@ -67,7 +68,7 @@ async fn in_words(locks: &LockManager, key: &str) -> String {
 pub async fn attribute_with_zero_wait_tries_once(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = fixture.other().lock(&*door).acquire().await.unwrap();
-    let start = Stopwatch::start();
+    let start = Instant::now();
     for locks in fixture.both() {
         assert_eq!(at_once(&locks, &door).await.unwrap(), "busy");
     }
@@ -91,7 +92,7 @@ pub async fn attribute_error_names_key_and_cause(fixture: Fixture) {
     );
     holder.release().await.unwrap();
     // A caller that gave up may have been granted the lock meanwhile, and releases it.
-    fixture.until_free(&door, NOISE * 2).await;
+    fixture.until_free(&door).await;
     assert_eq!(in_words(fixture.locks(), &door).await, "in");
 }
 
@@ -108,7 +109,7 @@ pub async fn attribute_cancels_body_after_max_hold(fixture: Fixture) {
     let row = fixture.key("row");
     let error = within(millis(400) + NOISE * 2, hangs(fixture.locks(), &row)).await;
     assert!(error.unwrap_err().to_string().contains("max_hold"));
-    fixture.until_free(&row, NOISE).await;
+    fixture.until_free(&row).await;
 }
 
 struct Service {
@@ -132,7 +133,7 @@ pub async fn attribute_works_on_methods(fixture: Fixture) {
     assert!(a.unwrap() > first && b.unwrap() > first);
     service
         .fixture
-        .until_free(&service.fixture.key("row"), NOISE)
+        .until_free(&service.fixture.key("row"))
         .await;
 }
 
@@ -144,8 +145,8 @@ pub async fn attribute_releases_in_background(fixture: Fixture) {
     }
     let row = fixture.key("row");
     for locks in fixture.both() {
-        within(NOISE * 2, call(&locks, &row)).await.unwrap();
-        fixture.until_free(&row, millis(1500)).await;
+        soon(call(&locks, &row)).await.unwrap();
+        fixture.until_free(&row).await;
     }
 }
 
@@ -158,7 +159,7 @@ pub async fn attribute_gives_lazily_released_lock_to_waiters_elsewhere(fixture: 
     let row = fixture.key("row");
     for locks in fixture.both() {
         for _ in 0..2 {
-            within(NOISE * 2, call(&locks, &row)).await.unwrap();
+            soon(call(&locks, &row)).await.unwrap();
         }
     }
 }

@@ -12,7 +12,7 @@ use super::inputs::{self, Inputs, Row, SECRET};
 use lock_test_support::certificates::Certificates;
 use lock_test_support::manager::{connected, refusal};
 use lock_test_support::server::free_port;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
 #[track_caller]
 fn keeps_secrets(shown: &impl Debug) {
@@ -113,7 +113,7 @@ pub async fn wrong_credentials_are_rejected_and_right_ones_never_shown(fixture: 
         keeps_secrets(&config);
         let locks = connected(patient(config)).await;
         keeps_secrets(&locks);
-        let lock = locks.lock("row").wait(NOISE);
+        let lock = locks.lock("row").wait(PATIENCE);
         keeps_secrets(&lock);
         // The first holds it.
         match lock.acquire().await {
@@ -187,7 +187,7 @@ pub async fn client_certificates_are_shown_where_they_are_demanded(fixture: Fixt
     tokio::time::sleep(millis(2000)).await;
     assert!(guard.is_valid(), "it is renewed over TLS");
     guard.release().await.unwrap();
-    let next = within(NOISE * 4, next).await.unwrap().unwrap();
+    let next = soon(next).await.unwrap().unwrap();
     next.release().await.unwrap();
     let checked = locks.check_servers().await;
     let is_out_of_reach = |it: &Warning| it.kind() == WarningKind::NotChecked;
@@ -229,7 +229,7 @@ pub async fn invalid_durations_are_rejected(fixture: Fixture) {
         .into_iter()
         .chain([("max_hold", lock().max_hold(Duration::ZERO))])
     {
-        let error = within(NOISE, lock.acquire()).await.unwrap_err();
+        let error = soon(lock.acquire()).await.unwrap_err();
         assert!(
             matches!(error, LockError::InvalidOption { option, .. } if option == named),
             "{error:?}"

@@ -9,7 +9,6 @@ use tokio::task::spawn_blocking;
 
 use super::fixture::Fixture;
 use lock_test_support::exclusion::Exclusion;
-use lock_test_support::servers::AGAIN;
 use lock_test_support::time::millis;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -74,7 +73,7 @@ pub async fn plain_threads_and_tasks_exclude_each_other(fixture: Fixture) {
     tokens.sort_unstable();
     tokens.dedup();
     assert_eq!(tokens.len() as u64, ROUNDS * 4);
-    fixture.until_free(&row, AGAIN).await;
+    fixture.until_free(&row).await;
     let shutdown = move || own.blocking_shutdown().unwrap();
     spawn_blocking(shutdown).await.unwrap();
 }
@@ -91,7 +90,7 @@ pub async fn plain_thread_waits_no_longer_than_asked(fixture: Fixture) {
     assert!(begun.elapsed() >= millis(300));
     holder.release().await.unwrap();
     // The claim that was given up may have been granted meanwhile.
-    fixture.until_free(&row, AGAIN).await;
+    fixture.until_free(&row).await;
     // In a task, it fails at once and sends nothing.
     let error = fixture.locks().lock(&*row).wait(LONG).blocking_acquire();
     let error = error.unwrap_err();

@@ -5,8 +5,7 @@ use std::time::{Duration, SystemTime};
 use lock_runtime::{Holder, LockError, LockManager};
 
 use super::fixture::Fixture;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{millis, soon};
 
 /// Tries once, then waits in vain. Returns both errors.
 async fn refusals(locks: &LockManager, key: &str) -> [LockError; 2] {
@@ -41,7 +40,7 @@ pub async fn busy_names_this_process_for_the_rest_of_min_hold(fixture: Fixture) 
     for error in refusals(fixture.locks(), &job).await {
         assert_eq!(holder(&error), Holder::ThisProcess, "{error}");
     }
-    fixture.until_free(&job, millis(1000) + NOISE * 3).await;
+    fixture.until_free(&job).await;
 }
 
 pub async fn busy_names_the_task_that_holds_the_lock(fixture: Fixture) {
@@ -99,7 +98,7 @@ pub async fn busy_names_the_service_after_a_second(fixture: Fixture) {
             }
         }
     };
-    let (info, busy) = within(AGAIN, named).await;
+    let (info, busy) = soon(named).await;
     assert_eq!((info.id(), info.service()), (orders.process_id(), "orders"));
     let text = format!(
         "held by {info} (process `{}`), which asked for it ",

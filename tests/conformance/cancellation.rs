@@ -10,7 +10,7 @@ use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::task::{JoinSet, yield_now};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{PATIENCE, millis, soon};
 
 /// Polls the future whenever it is woken, at most `polls` times, then drops it. Returns its output, if any.
 async fn polled<F: Future>(polls: usize, future: F) -> Option<F::Output> {
@@ -61,21 +61,21 @@ async fn at_every_await_point(fixture: Fixture, contended: bool, call: Call) {
                 tokio::time::sleep(millis(15)).await;
                 holder.release().await.unwrap();
             };
-            let (output, ()) = within(NOISE * 6, async { tokio::join!(attempt, free) }).await;
+            let (output, ()) = soon(async { tokio::join!(attempt, free) }).await;
             output
         } else {
-            within(NOISE * 6, &mut attempt).await
+            soon(&mut attempt).await
         };
         if let Some(output) = output {
             output.unwrap();
             completed += 1;
         }
-        fixture.until_free(&key, millis(1500)).await;
-        let next = fixture.other().lock(&*key).wait(NOISE * 2).acquire();
+        fixture.until_free(&key).await;
+        let next = fixture.other().lock(&*key).wait(PATIENCE).acquire();
         next.await.unwrap().release().await.unwrap();
         keys.push(key);
     }
-    within(NOISE * 2, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
     for key in keys {
         assert!(!fixture.is_held(&key).await, "`{key}` is held again");
     }
@@ -103,10 +103,10 @@ pub async fn hundred_dropped_calls_free_their_locks(fixture: Fixture) {
         let key = fixture.key(&(n % 10).to_string());
         calls.spawn(polled(1 + n % 7, call(locks.clone(), key)));
     }
-    for output in within(NOISE * 10, calls.join_all()).await {
+    for output in soon(calls.join_all()).await {
         output.map_or(Ok(()), |output| output).unwrap();
     }
-    within(NOISE * 2, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
     for n in 0..10 {
         assert!(!fixture.is_held(&fixture.key(&n.to_string())).await);
     }
@@ -122,7 +122,7 @@ pub async fn acquire_dropped_around_its_reply_frees_lock(fixture: Fixture) {
         spin(n * 10);
         acquisition.abort();
         drop(acquisition.await);
-        fixture.until_free(&key, millis(1500)).await;
+        fixture.until_free(&key).await;
     }
 }
 
@@ -147,7 +147,7 @@ pub async fn waiter_dropped_around_its_grant_frees_lock(fixture: Fixture) {
         spin(n * 20);
         waiter.abort();
         drop(waiter.await);
-        within(NOISE * 2, release).await.unwrap().unwrap();
-        fixture.until_free(&key, millis(1500)).await;
+        soon(release).await.unwrap().unwrap();
+        fixture.until_free(&key).await;
     }
 }

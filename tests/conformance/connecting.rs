@@ -8,7 +8,7 @@ use super::fixture::{COMMAND_TIMEOUT, Fixture, config_of};
 use lock_test_support::manager::refusal;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::{AGAIN, Network};
-use lock_test_support::time::{millis, within};
+use lock_test_support::time::{millis, soon};
 
 /// There and back it takes longer than the command timeout.
 const ONE_WAY: Duration = millis(400);
@@ -25,7 +25,7 @@ pub async fn manager_connects_over_a_slow_path(fixture: Fixture) {
         return;
     };
     network.each(|proxy| proxy.delay(ONE_WAY));
-    let locks = within(millis(40_000), LockManager::connect(config)).await;
+    let locks = soon(LockManager::connect(config)).await;
     let (locks, row) = (locks.unwrap(), fixture.key("row"));
     // It can be used no more than before, and says why.
     let error = locks.lock(&*row).try_acquire().await.unwrap_err();
@@ -36,9 +36,9 @@ pub async fn manager_connects_over_a_slow_path(fixture: Fixture) {
     assert!(says_why.iter().any(|it| text.contains(it)), "{text}");
     network.each(Proxy::heal);
     let again = locks.lock(&*row).wait(AGAIN * 2).acquire();
-    drop(within(AGAIN * 2, again).await.unwrap());
-    fixture.until_free(&row, AGAIN).await;
-    within(AGAIN, locks.shutdown()).await;
+    drop(soon(again).await.unwrap());
+    fixture.until_free(&row).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn connecting_waits_for_servers_that_answer_late(fixture: Fixture) {
@@ -52,7 +52,7 @@ pub async fn connecting_waits_for_servers_that_answer_late(fixture: Fixture) {
     tokio::time::sleep(COMMAND_TIMEOUT * 3).await;
     assert!(!connecting.is_finished());
     network.each(Proxy::heal);
-    let locks = within(millis(40_000), connecting).await.unwrap().unwrap();
+    let locks = soon(connecting).await.unwrap().unwrap();
     locks.shutdown().await;
 }
 

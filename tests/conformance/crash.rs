@@ -52,7 +52,7 @@ pub async fn start(fixture: &Fixture, key: &str, event: &'static str) -> Worker 
     let start = move || {
         let arguments: Vec<_> = arguments.iter().map(String::as_str).collect();
         let worker = Worker::start(process, &arguments);
-        worker.expect(event, LONG);
+        worker.expect(event);
         worker
     };
     tokio::task::spawn_blocking(start).await.unwrap()

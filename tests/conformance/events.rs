@@ -7,8 +7,7 @@ use tokio::sync::watch;
 
 use super::fixture::Fixture;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{begin, millis, within, yield_in_time};
+use lock_test_support::time::{begin, millis, soon, yield_in_time};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -53,7 +52,7 @@ impl Told {
 
     pub async fn until(&mut self, line: impl Fn(&str) -> bool) {
         let has_come = |lines: &Vec<String>| lines.iter().any(|it| line(it));
-        within(AGAIN, self.0.wait_for(has_come)).await.unwrap();
+        soon(self.0.wait_for(has_come)).await.unwrap();
     }
 }
 
@@ -103,7 +102,7 @@ pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
     named.acquire().await.unwrap().release().await.unwrap();
     drop(lock().acquire().await.unwrap());
     let short = lock().max_hold(millis(10)).acquire().await.unwrap();
-    assert!(within(AGAIN, short.lost()).await.is_lost());
+    assert!(soon(short.lost()).await.is_lost());
     drop(short);
     told.until_lost().await;
     assert!(lock().ttl(Duration::ZERO).acquire().await.is_err());
@@ -139,7 +138,7 @@ pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
     assert_eq!((stats.busy, stats.taken, stats.canceled), (1, 1, 1));
     assert_eq!((stats.rejected, stats.unavailable), (1, 0));
     assert_eq!((stats.held, stats.waiting, stats.servers_down), (0, 0, 0));
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// A waiter of the same process gets the lock without a request, and the numbers follow.
@@ -155,7 +154,7 @@ pub async fn waiters_and_holders_are_counted(fixture: Fixture) {
     }
     assert_eq!(locks.stats().held, 1);
     first.release().await.unwrap();
-    let second = within(AGAIN, second).await.unwrap().unwrap();
+    let second = soon(second).await.unwrap().unwrap();
     let stats = locks.stats();
     assert_eq!((stats.held, stats.waiting, stats.acquired), (1, 0, 2));
     second.release().await.unwrap();
@@ -166,7 +165,7 @@ pub async fn waiters_and_holders_are_counted(fixture: Fixture) {
         told.iter().filter(|it| it.starts_with("acquired")).count(),
         2
     );
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// Each of the calls that share one read hold, and a call for several keys, has one end.
@@ -187,14 +186,14 @@ pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
     let all = locks.lock_all(keys.clone()).max_hold(millis(10));
     let all = all.wait(LONG).acquire().await.unwrap();
     assert_eq!(locks.stats().held, 1);
-    assert!(within(AGAIN, all.lost()).await.is_lost());
+    assert!(soon(all.lost()).await.is_lost());
     drop(all);
     told.until_lost().await;
     let lost: usize = keys.iter().map(|key| told.about(key).len()).sum();
     assert_eq!(lost, 2, "acquired and lost once");
     let stats = locks.stats();
     assert_eq!((stats.acquired, stats.released, stats.lost), (3, 2, 1));
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// A guard goes on when others may read beside it.
@@ -214,7 +213,7 @@ pub async fn a_downgraded_guard_ends_once(fixture: Fixture) {
 
     let writer = lock().max_hold(millis(2000)).acquire().await.unwrap();
     let guard = writer.downgrade().await.unwrap();
-    assert!(within(AGAIN, guard.lost()).await.is_lost());
+    assert!(soon(guard.lost()).await.is_lost());
     drop(guard);
     told.until_lost().await;
     let lines: Vec<_> = keys.iter().flat_map(|key| told.about(key)).collect();
@@ -228,7 +227,7 @@ pub async fn a_downgraded_guard_ends_once(fixture: Fixture) {
     for line in expected {
         assert!(lines.iter().any(|it| it == line), "{lines:?}");
     }
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// Also a reader that has joined the hold of another one, which has left.
@@ -250,11 +249,11 @@ pub async fn every_reader_of_a_lost_hold_is_told_while_its_guard_lives(fixture: 
             tokio::time::sleep(millis(1)).await;
         }
     };
-    within(AGAIN, both_are_told).await;
+    soon(both_are_told).await;
     assert_eq!((locks.stats().held, locks.stats().released), (0, 1));
     drop((second, third));
     assert_eq!((locks.stats().lost, locks.stats().released), (2, 1));
-    within(AGAIN, ending).await.unwrap();
+    soon(ending).await.unwrap();
 }
 
 /// The call for several keys has lost them, although it could release the others.
@@ -271,7 +270,7 @@ pub async fn a_key_that_is_gone_at_the_release_is_told_as_lost(fixture: Fixture)
     assert_eq!(told.about(&last), ["lost not_owner"]);
     let stats = locks.stats();
     assert_eq!((stats.held, stats.released, stats.lost), (0, 0, 1));
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn renewals_are_told_with_what_was_left_of_the_ttl(fixture: Fixture) {
@@ -288,7 +287,7 @@ pub async fn renewals_are_told_with_what_was_left_of_the_ttl(fixture: Fixture) {
     assert!(locks.stats().renewed >= 1);
     assert!(guard.is_valid());
     guard.release().await.unwrap();
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn a_server_that_goes_and_comes_back_is_told_once(fixture: Fixture) {
@@ -311,16 +310,16 @@ pub async fn a_server_that_goes_and_comes_back_is_told_once(fixture: Fixture) {
     assert_eq!(locks.stats().unavailable, 1);
 
     network.each(Proxy::heal);
-    drop(within(AGAIN, lock("again").acquire()).await.unwrap());
+    drop(soon(lock("again").acquire()).await.unwrap());
     let all_are_up = async {
         while locks.stats().servers_down > 0 || told.servers("down ") != told.servers("up ") {
             drop(lock("again").acquire().await);
         }
     };
-    within(AGAIN, all_are_up).await;
+    soon(all_are_up).await;
     assert!(!told.servers("up ").is_empty());
     drop(held);
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// The handler is called under no mutex, and its panics end nothing.
@@ -351,14 +350,14 @@ pub async fn a_handler_may_use_locks_and_panic(fixture: Fixture) {
     let _ = managers.send(Some(locks.clone()));
     let key = fixture.key("row");
     for _ in 0..3 {
-        let guard = within(AGAIN, locks.lock(&*key).wait(LONG).acquire()).await;
-        within(AGAIN, guard.unwrap().release()).await.unwrap();
+        let guard = soon(locks.lock(&*key).wait(LONG).acquire()).await;
+        soon(guard.unwrap().release()).await.unwrap();
     }
     let short = locks.lock(&*key).wait(LONG).max_hold(millis(10));
-    let short = within(AGAIN, short.acquire()).await.unwrap();
-    assert!(within(AGAIN, short.lost()).await.is_lost());
+    let short = soon(short.acquire()).await.unwrap();
+    assert!(soon(short.lost()).await.is_lost());
     drop(short);
     let _ = managers.send(None);
-    fixture.until_free(&key, AGAIN).await;
-    within(AGAIN, locks.shutdown()).await;
+    fixture.until_free(&key).await;
+    soon(locks.shutdown()).await;
 }

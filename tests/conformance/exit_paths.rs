@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::spawn_blocking;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, begin, millis, within};
+use lock_test_support::time::{NOISE, begin, millis, soon};
 
 const SOON: Duration = millis(1500);
 
@@ -37,7 +37,7 @@ pub async fn panic_in_body_releases_lock(fixture: Fixture) {
     let call = tokio::spawn(panics(fixture.locks().clone(), order.clone()));
     let payload = call.await.unwrap_err().into_panic();
     assert_eq!(payload.downcast_ref(), Some(&"out of paper"));
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
 }
 
 pub async fn run_releases_lock_at_end_and_on_panic(fixture: Fixture) {
@@ -56,7 +56,7 @@ pub async fn run_releases_lock_at_end_and_on_panic(fixture: Fixture) {
         run.await.unwrap_or(())
     };
     assert!(tokio::spawn(panics).await.unwrap_err().is_panic());
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
 }
 
 pub async fn released_or_dropped_guard_frees_lock(fixture: Fixture) {
@@ -67,25 +67,25 @@ pub async fn released_or_dropped_guard_frees_lock(fixture: Fixture) {
     assert!(!fixture.is_held(&order).await);
 
     drop(fixture.locks().lock(&*order).acquire().await.unwrap());
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
 }
 
 pub async fn guard_dropped_outside_runtime_frees_lock(fixture: Fixture) {
     let order = fixture.key("order");
     let guard = fixture.locks().lock(&*order).acquire().await.unwrap();
     std::thread::spawn(move || drop(guard)).join().unwrap();
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
 }
 
 pub async fn call_dropped_in_body_frees_lock(fixture: Fixture) {
     let order = fixture.key("order");
     let (inside, entered) = oneshot::channel();
     let task = tokio::spawn(stay(fixture.locks().clone(), order.clone(), inside));
-    within(NOISE * 2, entered).await.unwrap();
+    soon(entered).await.unwrap();
     assert!(fixture.is_held(&order).await);
     task.abort();
     assert!(task.await.unwrap_err().is_cancelled());
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
 }
 
 pub async fn call_dropped_by_select_frees_lock(fixture: Fixture) {
@@ -93,9 +93,9 @@ pub async fn call_dropped_by_select_frees_lock(fixture: Fixture) {
     let (inside, entered) = oneshot::channel();
     tokio::select! {
         _ = stay(fixture.locks().clone(), order.clone(), inside) => panic!("the body never ends"),
-        reported = within(NOISE * 2, entered) => reported.unwrap(),
+        reported = soon(entered) => reported.unwrap(),
     }
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
 }
 
 pub async fn call_dropped_by_timeout_frees_lock(fixture: Fixture) {
@@ -105,7 +105,7 @@ pub async fn call_dropped_by_timeout_frees_lock(fixture: Fixture) {
     let call = tokio::time::timeout(NOISE * 2, call);
     assert!(call.await.is_err(), "the body never ends");
     entered.try_recv().expect("the body ran");
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
 }
 
 pub async fn call_dropped_while_waiting_never_acquires_lock(fixture: Fixture) {
@@ -118,7 +118,7 @@ pub async fn call_dropped_while_waiting_never_acquires_lock(fixture: Fixture) {
         assert!(tokio::time::timeout(millis(60), &mut call).await.is_err());
     }
     holder.release().await.unwrap();
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
     assert!(entered.try_recv().is_err(), "its body never ran");
 }
 
@@ -129,19 +129,19 @@ async fn with_a_runtime_that_ends(fixture: Fixture, holder: Runtime, end: fn(Run
         let (first, second) = (fixture.key("order:1"), fixture.key("order:2"));
         let (inside, entered) = oneshot::channel();
         let _task = holder.spawn(stay(fixture.locks().clone(), first.clone(), inside));
-        holder.block_on(within(NOISE * 2, entered)).unwrap();
+        holder.block_on(soon(entered)).unwrap();
         // A second lock that was acquired on this runtime and outlives it.
         let guard = fixture.locks().lock(&*second).acquire();
         let guard = holder.block_on(guard).unwrap();
         end(holder);
         here.block_on(async {
-            fixture.until_free(&first, SOON).await;
+            fixture.until_free(&first).await;
             assert!(guard.is_valid());
             assert!(fixture.is_held(&second).await);
-            within(NOISE * 2, guard.release()).await.unwrap();
+            soon(guard.release()).await.unwrap();
             assert!(!fixture.is_held(&second).await);
             let again = fixture.locks().lock(&*first).acquire();
-            let again = within(NOISE * 2, again).await.unwrap();
+            let again = soon(again).await.unwrap();
             again.release().await.unwrap();
         });
     });
@@ -178,10 +178,10 @@ pub async fn guard_of_idle_runtime_frees_lock(fixture: Fixture) {
     };
     let (guard, idle) = take(current_thread()).await.unwrap();
     drop(guard.unwrap());
-    fixture.until_free(&order, SOON).await;
+    fixture.until_free(&order).await;
 
     let (guard, idle) = take(idle).await.unwrap();
-    within(NOISE * 2, guard.unwrap().release()).await.unwrap();
+    soon(guard.unwrap().release()).await.unwrap();
     assert!(!fixture.is_held(&order).await);
     idle.shutdown_background();
 }
@@ -219,7 +219,7 @@ pub async fn background_releases_do_not_block_next_call(fixture: Fixture) {
             .lock(&*order)
             .release_mode(ReleaseMode::Background);
         let lock = lock.wait(millis(10_000));
-        assert_eq!(within(NOISE * 4, lock.run(async |_| n)).await.unwrap(), n);
+        assert_eq!(soon(lock.run(async |_| n)).await.unwrap(), n);
     }
     let guard = fixture.other().lock(&*order).wait(SOON).acquire();
     guard.await.unwrap().release().await.unwrap();
@@ -233,7 +233,7 @@ pub async fn shutdown_rejects_new_locks_and_waits_for_releases(fixture: Fixture)
         guards.push(lock.acquire().await.unwrap());
     }
     drop(guards);
-    within(NOISE * 4, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
     for n in 0..50 {
         assert!(
             !fixture.is_held(&fixture.key(&n.to_string())).await,

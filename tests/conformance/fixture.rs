@@ -10,7 +10,7 @@ use super::topology::Topology;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::{Network, Servers};
-use lock_test_support::time::{Stopwatch, millis, patient};
+use lock_test_support::time::{millis, patient, soon};
 
 /// How long a server may not reply to a manager over a network that fails.
 pub const COMMAND_TIMEOUT: Duration = millis(700);
@@ -267,12 +267,13 @@ impl Fixture {
         }
     }
 
-    /// Waits until the lock is free. Most locks have a TTL of half a minute, so a free lock was released.
-    pub async fn until_free(&self, key: &str, limit: Duration) {
-        let start = Stopwatch::start();
-        while self.is_held(key).await {
-            assert!(start.elapsed() < limit, "`{key}` is held after {limit:?}");
-            tokio::time::sleep(millis(5)).await;
-        }
+    /// Waits until the lock is free: with the default ttl, it was released.
+    pub async fn until_free(&self, key: &str) {
+        let free = async {
+            while self.is_held(key).await {
+                tokio::time::sleep(millis(5)).await;
+            }
+        };
+        soon(free).await;
     }
 }

@@ -8,7 +8,7 @@ use super::fixture::Fixture;
 use super::revoke::{LONG, TTL, held, holder, listening, lock};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{millis, within};
+use lock_test_support::time::{millis, soon, within};
 
 pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
@@ -24,7 +24,7 @@ pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixtu
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, waits).await;
+    soon(waits).await;
     let asked = other.revoke(&*key).grace(millis(100)).await.unwrap();
     assert!(matches!(asked, Revocation::NotStopped { .. }), "{asked:?}");
     assert!(!next.is_finished());
@@ -34,7 +34,7 @@ pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixtu
         panic!("{taken:?}");
     };
     assert!(fencing_token > before, "{fencing_token} > {before}");
-    let next = within(AGAIN, next).await.unwrap().unwrap();
+    let next = soon(next).await.unwrap().unwrap();
     let after = next.fencing_token().await.unwrap();
     assert!(after > fencing_token, "{after} > {fencing_token}");
     network.each(Proxy::heal);
@@ -43,8 +43,8 @@ pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixtu
     drop(guard);
     assert!(next.is_valid() && fixture.is_held(&key).await);
     next.release().await.unwrap();
-    fixture.until_free(&key, AGAIN).await;
-    within(AGAIN, locks.shutdown()).await;
+    fixture.until_free(&key).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn force_takes_the_lock_of_a_body_that_does_not_stop(fixture: Fixture) {
@@ -53,20 +53,20 @@ pub async fn force_takes_the_lock_of_a_body_that_does_not_stop(fixture: Fixture)
     let guard = held(&locks, &key).await;
     let before = guard.fencing_token().await.unwrap();
     let revoke = other.revoke(&*key).grace(millis(1200)).force();
-    let taken = within(AGAIN, revoke.into_future()).await.unwrap();
+    let taken = soon(revoke.into_future()).await.unwrap();
     let Revocation::Taken { fencing_token, .. } = taken else {
         panic!("{taken:?}");
     };
     assert!(fencing_token > before, "{fencing_token} > {before}");
     let next = held(other, &key).await;
     assert!(next.fencing_token().await.unwrap() > fencing_token);
-    within(AGAIN, guard.lost()).await;
+    soon(guard.lost()).await;
     drop(guard);
     // The release of the one that lost it touches nothing.
     locks.shutdown().await;
     assert!(next.is_valid() && fixture.is_held(&key).await);
     next.release().await.unwrap();
-    fixture.until_free(&key, AGAIN).await;
+    fixture.until_free(&key).await;
 }
 
 pub async fn lock_of_another_client_is_taken_by_force_alone(fixture: Fixture) {
@@ -87,6 +87,6 @@ pub async fn lock_of_another_client_is_taken_by_force_alone(fixture: Fixture) {
     assert_eq!(holder(other, &key).await.token(), foreign.token());
     let taken = other.revoke(&*key).holder(&foreign).force().await.unwrap();
     assert!(matches!(taken, Revocation::Taken { .. }), "{taken:?}");
-    fixture.until_free(&key, AGAIN).await;
+    fixture.until_free(&key).await;
     locks.shutdown().await;
 }

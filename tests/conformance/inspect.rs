@@ -6,8 +6,8 @@ use lock_runtime::{ClaimInfo, LeaseInfo, LockError, LockInfo, LockManager, Mode}
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, millis, soon};
+use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
 const TTL: Duration = millis(8000);
@@ -23,7 +23,7 @@ async fn until(locks: &LockManager, key: &str, expected: impl Fn(&LockInfo) -> b
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, look).await
+    soon(look).await
 }
 
 pub async fn a_free_lock_has_no_holder(fixture: Fixture) {
@@ -76,7 +76,7 @@ pub async fn holder_and_waiters_are_named(fixture: Fixture) {
     assert!(waits.since().unwrap() >= since);
 
     guard.release().await.unwrap();
-    let next = within(AGAIN, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     let of_other = |found: &LockInfo| {
         let holders = found.holders();
         found.waiting() == 0
@@ -137,7 +137,7 @@ pub async fn a_downgraded_holder_is_shown_as_a_reader(fixture: Fixture) {
     let reader = tokio::spawn(lock(&other).read().acquire());
     until(&locks, &key, |found| found.waiting() == 1).await;
     let writer = writer.downgrade().await.unwrap();
-    let reader = within(AGAIN, reader).await.unwrap().unwrap();
+    let reader = soon(reader).await.unwrap().unwrap();
     let found = until(&other, &key, |found| found.holders().len() == 2).await;
     assert_eq!(found.waiting(), 0, "{found:?}");
     let holders = found.holders();
@@ -180,19 +180,19 @@ pub async fn inspecting_fails_in_time_during_an_outage(fixture: Fixture) {
     let key = fixture.key("row");
     for fault in [Proxy::cut, Proxy::black_hole] {
         network.each(fault);
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let error = locks.inspect(&key).await.unwrap_err();
         let took = start.elapsed();
         assert!(error.is_unavailable(), "{error}");
         assert_eq!(error.key(), Some(&*key));
         assert!(took < COMMAND_TIMEOUT + NOISE, "{took:?}");
         network.each(Proxy::heal);
-        within(AGAIN, async {
+        soon(async {
             while locks.inspect(&key).await.is_err() {
                 tokio::time::sleep(millis(5)).await;
             }
         })
         .await;
     }
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }

@@ -4,7 +4,7 @@ use lock_runtime::LockError;
 use tokio::task::JoinSet;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, eventually, millis, within};
+use lock_test_support::time::{eventually, millis, soon};
 
 fn odd_keys() -> Vec<String> {
     let mut keys: Vec<_> = [
@@ -52,10 +52,10 @@ pub async fn unusual_keys_work(fixture: Fixture) {
                 tokio::time::sleep(millis(20)).await;
                 let first = guard.fencing_token().await.unwrap();
                 guard.release().await.unwrap();
-                let next = within(NOISE * 4, next).await.unwrap().unwrap();
+                let next = soon(next).await.unwrap().unwrap();
                 assert!(next.fencing_token().await.unwrap() > first, "{key}");
                 next.release().await.unwrap();
-                fixture.until_free(&key, NOISE).await;
+                fixture.until_free(&key).await;
             }
         });
     }
@@ -92,11 +92,11 @@ pub async fn many_keys_are_held_and_released_at_once(fixture: Fixture) {
                 .is_none()
         );
     }
-    eventually(NOISE, "all locks are held", || {
+    eventually("all locks are held", || {
         guards.iter().all(|guard| guard.is_valid())
     });
     drop(guards);
     for key in &keys {
-        fixture.until_free(key, millis(5000)).await;
+        fixture.until_free(key).await;
     }
 }

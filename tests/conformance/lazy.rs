@@ -9,7 +9,8 @@ use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode, Report,
 use super::events::Told;
 use super::fixture::Fixture;
 use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, millis, soon};
+use tokio::time::Instant;
 
 pub const LONG: Duration = Duration::from_secs(60);
 
@@ -46,7 +47,7 @@ pub async fn is_kept(fixture: &Fixture, locks: &LockManager, lock: impl Fn() -> 
             tokio::time::sleep(millis(10)).await;
         }
     };
-    within(AGAIN, kept).await;
+    soon(kept).await;
     true
 }
 
@@ -84,9 +85,9 @@ pub async fn next_call_of_the_process_needs_no_request(fixture: Fixture) {
 pub async fn waiter_elsewhere_recalls_a_kept_lock(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));
     is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
-    let watch = Stopwatch::start();
+    let watch = Instant::now();
     let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
-    let guard = within(AGAIN, waits.acquire()).await.unwrap();
+    let guard = soon(waits.acquire()).await.unwrap();
     let took = watch.elapsed();
     assert!(took < NOISE, "{took:?}");
     guard.release().await.unwrap();
@@ -132,17 +133,17 @@ pub async fn recall_during_a_body_ends_with_it(fixture: Fixture) {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, queued).await;
+    soon(queued).await;
     let recalled = async {
         while fixture.keeps() && locks.stats().recalled == 0 {
             tokio::time::sleep(millis(1)).await;
         }
     };
-    within(AGAIN, recalled).await;
+    soon(recalled).await;
     assert!(body.is_valid() && !waiter.is_finished());
-    let watch = Stopwatch::start();
+    let watch = Instant::now();
     drop(body);
-    let next = within(AGAIN, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     assert!(watch.elapsed() < NOISE);
     next.release().await.unwrap();
     locks.shutdown().await;
@@ -154,8 +155,8 @@ pub async fn kept_lock_is_released_when_its_renewal_is_due(fixture: Fixture) {
     let lock = |key: &str| lazy(&locks, &fixture.key(key)).ttl(ttl);
     let row = fixture.key("row");
     if is_kept(&fixture, &locks, || lock("row")).await {
-        let watch = Stopwatch::start();
-        fixture.until_free(&row, ttl / 3 + NOISE).await;
+        let watch = Instant::now();
+        fixture.until_free(&row).await;
         assert!(watch.elapsed() < ttl / 3 + NOISE);
     }
     assert_eq!(locks.stats().renewed, 0);
@@ -167,7 +168,7 @@ pub async fn kept_lock_is_released_when_its_renewal_is_due(fixture: Fixture) {
             tokio::time::sleep(millis(10)).await;
         }
     };
-    within(AGAIN, renewed).await;
+    soon(renewed).await;
     guard.release().await.unwrap();
     assert!(!fixture.is_held(&fixture.key("held")).await);
     locks.shutdown().await;
@@ -228,10 +229,10 @@ pub async fn callers_of_the_process_wait_beside_no_kept_lock(fixture: Fixture) {
             ended.unwrap().unwrap();
         }
     };
-    within(LONG, all).await;
+    soon(all).await;
     locks.shutdown().await;
     let last = fixture.other().lock(&*row).wait(LONG).acquire();
-    within(AGAIN, last).await.unwrap().release().await.unwrap();
+    soon(last).await.unwrap().release().await.unwrap();
 }
 
 pub async fn kept_locks_are_released_with_their_manager(fixture: Fixture) {
@@ -239,10 +240,10 @@ pub async fn kept_locks_are_released_with_their_manager(fixture: Fixture) {
         let (locks, row) = (fixture.another().await, fixture.key("row"));
         is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
         match ends_by_shutdown {
-            true => within(AGAIN, locks.shutdown()).await,
+            true => soon(locks.shutdown()).await,
             false => drop(locks),
         }
-        fixture.until_free(&row, NOISE).await;
+        fixture.until_free(&row).await;
     }
 }
 
@@ -253,7 +254,7 @@ pub async fn last_guard_of_a_manager_keeps_nothing(fixture: Fixture) {
     let guard = lazy(&locks, &row).acquire().await.unwrap();
     drop(locks);
     drop(guard);
-    fixture.until_free(&row, NOISE).await;
+    fixture.until_free(&row).await;
 }
 
 /// Whoever wants it back need not wait for a tenure, nor for a caller who waits.
@@ -265,7 +266,7 @@ pub async fn revoked_kept_lock_is_given_back(fixture: Fixture) {
     let (locks, row) = (fixture.connect(config).await, fixture.key("row"));
     is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
     let revoke = fixture.other().revoke(&*row).grace(AGAIN);
-    let revoked = within(AGAIN, revoke.into_future()).await.unwrap();
+    let revoked = soon(revoke.into_future()).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     assert_eq!((locks.stats().kept, locks.stats().lost), (0, 0));
     assert!(!fixture.is_held(&row).await);
@@ -290,14 +291,14 @@ pub async fn lost_kept_lock_is_dropped_in_silence(fixture: Fixture) {
     is_kept(&fixture, &locks, lock).await;
     fixture.deleted(&row);
     let other = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
-    let other = within(AGAIN, other.acquire()).await.unwrap();
+    let other = soon(other.acquire()).await.unwrap();
     // The tenure of the other process' lock has not begun, so the call waits for that one at the latest after its own.
     tokio::time::sleep(ttl / 2).await;
     let mine = tokio::spawn(lock().acquire());
     tokio::time::sleep(millis(20)).await;
     assert!(!mine.is_finished());
     other.release().await.unwrap();
-    let mine = within(AGAIN, mine).await.unwrap().unwrap();
+    let mine = soon(mine).await.unwrap().unwrap();
     mine.release().await.unwrap();
     assert_eq!(told.load(Ordering::SeqCst), 0);
     locks.shutdown().await;
@@ -327,13 +328,13 @@ pub async fn kept_locks_are_told_and_counted(fixture: Fixture) {
     tokio::time::sleep(millis(200)).await;
     assert_eq!(locks.stats().recalled, count);
     guard.release().await.unwrap();
-    let next = within(AGAIN, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
 
     is_kept(&fixture, &locks, || lazy(&locks, &kept)).await;
     assert_eq!(locks.stats().kept, count);
     let waits = fixture.other().lock(&*kept).ttl(TTL).wait(LONG);
-    let next = within(AGAIN, waits.acquire()).await.unwrap();
+    let next = soon(waits.acquire()).await.unwrap();
     if keeps {
         // It may be told just after the release.
         told.until(|line| line == format!("recalled {kept} by another"))

@@ -4,12 +4,12 @@
 use std::future::pending;
 use std::time::Duration;
 
-use lock_runtime::{LockError, LostCause};
+use lock_runtime::{LockError, LockGuard, LostCause};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within, yield_in_time};
+use lock_test_support::time::{NOISE, PATIENCE, millis, soon, within, yield_in_time};
 
 /// Long enough for a machine that also runs all other cases.
 const TTL: Duration = millis(2100);
@@ -38,18 +38,6 @@ pub async fn lock_is_renewed_while_held(fixture: Fixture) {
 }
 
 pub async fn many_locks_are_renewed(fixture: Fixture) {
-    for _ in 0..5 {
-        let watch = Stopwatch::start();
-        let lost = lost_of_many(&fixture).await;
-        // A machine that stalls this long loses leases.
-        if lost == 0 || watch.stalled() < TTL / 3 {
-            return assert_eq!(lost, 0);
-        }
-    }
-    panic!("the machine stalled in each run");
-}
-
-async fn lost_of_many(fixture: &Fixture) -> usize {
     let mut taken = JoinSet::new();
     for n in 0..250 {
         let lock = fixture.locks().lock(fixture.key(&n.to_string()));
@@ -60,12 +48,11 @@ async fn lost_of_many(fixture: &Fixture) -> usize {
     let guards: Result<Vec<_>, _> = taken.join_all().await.into_iter().collect();
     let guards = guards.unwrap();
     tokio::time::sleep(LONGER).await;
-    let lost = guards.iter().filter(|guard| !guard.is_valid()).count();
+    assert!(guards.iter().all(LockGuard::is_valid));
     let releases: JoinSet<_> = guards.into_iter().map(|guard| guard.release()).collect();
     for released in releases.join_all().await {
-        assert!(lost > 0 || released.is_ok(), "{released:?}");
+        released.unwrap();
     }
-    lost
 }
 
 /// On a separate runtime with a single thread.
@@ -94,7 +81,7 @@ pub async fn body_without_renewal_ends_after_ttl(fixture: Fixture) {
     let result = within(millis(500) + NOISE * 2, run).await;
     assert!(result.unwrap_err().is_lost());
     assert!(start.elapsed() >= millis(450), "{:?}", start.elapsed());
-    fixture.until_free(&row, NOISE).await;
+    fixture.until_free(&row).await;
 }
 
 pub async fn loss_without_renewal_does_not_speak_of_renewals(fixture: Fixture) {
@@ -117,31 +104,21 @@ pub async fn renewal_ends_at_max_hold(fixture: Fixture) {
     assert!(result.unwrap_err().is_lost());
     let took = start.elapsed();
     assert!(took >= TTL / 2 - millis(100), "{took:?}");
-    fixture.until_free(&row, NOISE).await;
+    fixture.until_free(&row).await;
 }
 
-/// A busy machine may stall for longer than such a lease, but not every time.
 pub async fn short_lease_is_renewed(fixture: Fixture) {
-    let (row, ttl) = (fixture.key("row"), millis(200));
-    let watch = Stopwatch::start();
-    for _ in 0..10 {
-        let lock = fixture.locks().lock(&*row).ttl(ttl).wait(NOISE * 4);
-        let guard = lock.acquire().await.unwrap();
-        if tokio::time::timeout(ttl * 3, guard.lost()).await.is_err() {
-            return drop(guard.release().await);
-        }
-        assert!(guard.release().await.unwrap_err().is_lost());
-    }
-    assert!(
-        watch.stalled() > ttl * 10 / 3,
-        "a ttl of {ttl:?} was lost ten times"
-    );
+    let ttl = millis(200);
+    let lock = fixture.locks().lock(fixture.key("row")).ttl(ttl);
+    let guard = lock.acquire().await.unwrap();
+    tokio::time::sleep(ttl * 3).await;
+    guard.release().await.unwrap();
 }
 
 /// A guard is never valid after its TTL. This bound is exact and allows for no noise.
 pub async fn guard_is_never_valid_after_ttl(fixture: Fixture) {
     for ttl in [millis(150), millis(400)] {
-        let lock = fixture.locks().lock(fixture.key("row")).wait(NOISE * 2);
+        let lock = fixture.locks().lock(fixture.key("row")).wait(PATIENCE);
         let guard = lock.ttl(ttl).renew(false).acquire().await.unwrap();
         let had = Instant::now();
         let margin = ttl / 100 + millis(2);
@@ -164,7 +141,7 @@ pub async fn guard_is_never_valid_after_ttl(fixture: Fixture) {
                 .unwrap_err()
                 .is_lost()
         );
-        assert!(within(NOISE, guard.lost()).await.is_lost());
+        assert!(soon(guard.lost()).await.is_lost());
         assert!(guard.release().await.unwrap_err().is_lost());
     }
 }

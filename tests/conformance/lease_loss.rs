@@ -11,8 +11,7 @@ use tokio::sync::oneshot;
 use super::faults::{Fault, Outcome};
 use super::fixture::{Alone, Fixture};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, millis, soon, within};
 
 const TTL: Duration = millis(1200);
 /// A renewal is sent after a third of the TTL, plus or minus a tenth.
@@ -49,14 +48,14 @@ async fn is_canceled(locks: &LockManager, key: &str, fault: impl Future<Output =
         (result, ended.load(Relaxed), Instant::now())
     };
     let fault = async {
-        within(LONG, entered).await.unwrap();
+        soon(entered).await.unwrap();
         // Past a renewal, so that the lease has been renewed.
         tokio::time::sleep(NEXT_RENEWAL + millis(100)).await;
-        let begun = (Stopwatch::start(), Instant::now());
+        let begun = Instant::now();
         fault.await;
         begun
     };
-    let ((result, ended, at), (watch, begun)) = tokio::join!(call, fault);
+    let ((result, ended, at), begun) = tokio::join!(call, fault);
     let error = result.unwrap_err();
     assert!(
         error.is_lost() && !error.is_busy() && !error.is_unavailable(),
@@ -67,7 +66,7 @@ async fn is_canceled(locks: &LockManager, key: &str, fault: impl Future<Output =
         ended,
         "the caller got the error before the body was dropped"
     );
-    let took = (at - begun).saturating_sub(watch.stalled());
+    let took = at - begun;
     assert!(took <= TTL + NOISE, "{took:?} after the fault");
 }
 
@@ -81,7 +80,7 @@ async fn is_replaced(fixture: &Fixture, fault: fn(&Proxy), limit: Duration) {
     let first = guard.fencing_token().await.unwrap();
     let waiter = fixture.other().lock(&*row).wait(LONG).acquire();
     let waiter = tokio::spawn(async { (waiter.await, Instant::now()) });
-    let (watch, mut begun) = (Stopwatch::start(), None);
+    let mut begun = None;
     is_canceled(&locks, &body, async {
         begun = Some(Instant::now());
         network.each(fault);
@@ -92,10 +91,7 @@ async fn is_replaced(fixture: &Fixture, fault: fn(&Proxy), limit: Duration) {
     let next = next.unwrap();
     assert!(!guard.is_valid(), "there are two holders");
     // The last renewal was at most a third of the TTL ago.
-    assert!(
-        at > begun.unwrap() + TTL / 2 || watch.stalled() > TTL / 8,
-        "the lock was held"
-    );
+    assert!(at > begun.unwrap() + TTL / 2, "the lock was held");
     // What was held back arrives now.
     network.each(Proxy::heal);
     assert!(guard.release().await.unwrap_err().is_lost());
@@ -104,10 +100,8 @@ async fn is_replaced(fixture: &Fixture, fault: fn(&Proxy), limit: Duration) {
     // The server says so.
     assert!(next.fencing_token().await.unwrap() > first);
     next.release().await.unwrap();
-    fixture
-        .until_free(&body, TTL + fixture.outlasts() + NOISE)
-        .await;
-    within(AGAIN, locks.shutdown()).await;
+    fixture.until_free(&body).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn holder_behind_a_cut_network_is_replaced(fixture: Fixture) {
@@ -130,28 +124,13 @@ pub async fn holder_whose_requests_are_late_is_replaced(fixture: Fixture) {
 }
 
 /// Asserts that a holder still has the lock a ttl after this has happened to it.
-async fn is_survived<H: Future, R: Future>(
-    locks: &LockManager,
-    key: &str,
-    ttl: Duration,
-    happens: impl Fn() -> H,
-    repair: impl Fn() -> R,
-) {
-    for _ in 0..5 {
-        let watch = Stopwatch::start();
-        let run = locks.lock(key).ttl(ttl).wait(LONG).run(async |lock| {
-            happens().await;
-            tokio::time::sleep(ttl).await;
-            lock.ensure_valid_for(ttl / 4)
-        });
-        let survived = run.await.flatten();
-        // A machine that stalls this long loses leases.
-        if survived.is_ok() || watch.stalled() < ttl / 6 {
-            return survived.unwrap();
-        }
-        repair().await;
-    }
-    panic!("the machine stalled in each run");
+async fn is_survived(locks: &LockManager, key: &str, ttl: Duration, happens: impl Future) {
+    let run = locks.lock(key).ttl(ttl).wait(LONG).run(async |lock| {
+        happens.await;
+        tokio::time::sleep(ttl).await;
+        lock.ensure_valid_for(ttl / 4)
+    });
+    run.await.flatten().unwrap();
 }
 
 /// From right before a renewal on, for a third of the lease.
@@ -175,10 +154,11 @@ async fn is_outlived(fixture: Fixture, fault: fn(&Proxy)) {
         return;
     };
     let (row, ttl) = (fixture.key("row"), millis(3000));
-    let repair = || async { network.each(Proxy::heal) };
-    let happens = || briefly(ttl, async { network.each(fault) }, repair());
-    is_survived(&locks, &row, ttl, happens, repair).await;
-    within(AGAIN, locks.shutdown()).await;
+    let (fault, repair) = (async { network.each(fault) }, async {
+        network.each(Proxy::heal);
+    });
+    is_survived(&locks, &row, ttl, briefly(ttl, fault, repair)).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn connection_that_is_never_answered_costs_no_lock(fixture: Fixture) {
@@ -195,16 +175,16 @@ async fn outlives_connection(fixture: Fixture, ttl: Duration) {
         return;
     };
     let row = fixture.key("row");
-    let happens = || async {
+    let happens = async {
         tokio::time::sleep(ttl / 2).await;
         network.each(Proxy::swallow_next_connection);
         tokio::time::sleep(ttl).await;
     };
-    is_survived(&locks, &row, ttl, happens, || async {}).await;
+    is_survived(&locks, &row, ttl, happens).await;
     network.each(Proxy::swallow_next_connection);
     let lock = locks.lock(&*row).wait(millis(1500));
     lock.acquire().await.unwrap().release().await.unwrap();
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// Servers that return with all that they granted cost no lock, and those that forget it, or stay away, cost it in time.
@@ -214,9 +194,8 @@ pub async fn servers_that_fail_cost_what_they_forget(fixture: Fixture) {
     };
     let (row, mut last) = (fixture.key("row"), 0);
     let ttl = millis(3000);
-    let repair = || alone.recover(Fault::Freeze);
-    let happens = || briefly(ttl, alone.suffer(Fault::Freeze), repair());
-    is_survived(&alone.locks, &row, ttl, happens, repair).await;
+    let (fault, repair) = (alone.suffer(Fault::Freeze), alone.recover(Fault::Freeze));
+    is_survived(&alone.locks, &row, ttl, briefly(ttl, fault, repair)).await;
     for (fault, outcome) in fixture.topology().faults {
         match outcome {
             Outcome::Lost => {

@@ -9,8 +9,7 @@ use tokio::sync::oneshot;
 
 use super::fixture::Fixture;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{NOISE, PATIENCE, millis, soon, within};
 
 const TTL: Duration = millis(1200);
 /// A renewal is sent after a third of the TTL, plus or minus a tenth.
@@ -30,7 +29,7 @@ async fn hold(
 async fn is_cancelled(fixture: &Fixture, key: &str, tampers: impl Fn(&str) -> bool) {
     let (inside, entered) = oneshot::channel();
     let call = tokio::spawn(hold(fixture.locks().clone(), key.to_owned(), inside));
-    within(NOISE * 2, entered).await.unwrap();
+    soon(entered).await.unwrap();
     if !tampers(key) {
         return call.abort();
     }
@@ -45,7 +44,7 @@ async fn is_cancelled(fixture: &Fixture, key: &str, tampers: impl Fn(&str) -> bo
 pub async fn deleted_lock_cancels_body(fixture: Fixture) {
     let row = fixture.key("row");
     is_cancelled(&fixture, &row, |key| fixture.deleted(key)).await;
-    fixture.until_free(&row, TTL).await;
+    fixture.until_free(&row).await;
 }
 
 pub async fn stolen_lock_cancels_body_and_is_left_unchanged(fixture: Fixture) {
@@ -59,7 +58,7 @@ pub async fn stolen_lock_cancels_body_and_is_left_unchanged(fixture: Fixture) {
         );
     }
     fixture.deleted(&row);
-    fixture.until_free(&row, TTL).await;
+    fixture.until_free(&row).await;
 }
 
 pub async fn continue_on_lost_keeps_body_running(fixture: Fixture) {
@@ -86,7 +85,7 @@ pub async fn continue_on_lost_keeps_body_running(fixture: Fixture) {
     assert_eq!(call.await.unwrap(), "done");
     fixture.deleted(&row);
 
-    let run = fixture.locks().lock(&*row).wait(NOISE).ttl(TTL);
+    let run = fixture.locks().lock(&*row).wait(PATIENCE).ttl(TTL);
     let run = run.renew(false).on_lost(OnLost::Continue);
     let valid = run.run(async |lock| {
         lock.lost().await;
@@ -123,9 +122,9 @@ pub async fn result_of_finished_body_is_kept(fixture: Fixture) {
         network.each(Proxy::cut);
         "done"
     });
-    assert_eq!(within(AGAIN, run).await.unwrap(), "done");
+    assert_eq!(soon(run).await.unwrap(), "done");
     network.each(Proxy::heal);
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn lost_lock_gets_no_fencing_token(fixture: Fixture) {
@@ -133,7 +132,7 @@ pub async fn lost_lock_gets_no_fencing_token(fixture: Fixture) {
     for tampers in [Fixture::deleted, Fixture::stolen] {
         let guard = fixture.locks().lock(&*row).acquire().await.unwrap();
         if tampers(&fixture, &row) {
-            let error = within(NOISE * 2, guard.fencing_token()).await.unwrap_err();
+            let error = soon(guard.fencing_token()).await.unwrap_err();
             assert!(error.is_lost() && error.key() == Some(&*row), "{error}");
             assert!(
                 !guard.is_valid(),
@@ -142,6 +141,6 @@ pub async fn lost_lock_gets_no_fencing_token(fixture: Fixture) {
         }
         drop(guard);
         fixture.deleted(&row);
-        fixture.until_free(&row, NOISE).await;
+        fixture.until_free(&row).await;
     }
 }

@@ -6,10 +6,11 @@ use std::pin::pin;
 use lock_runtime::LockError;
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
+use tokio::time::Instant;
 
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
+use lock_test_support::time::{NOISE, begin, millis, soon, within};
 
 pub async fn unanswered_acquire_is_retried_and_held_once(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
@@ -17,12 +18,12 @@ pub async fn unanswered_acquire_is_retried_and_held_once(fixture: Fixture) {
     };
     let row = fixture.key("row");
     network.each(Proxy::lose_next_reply);
-    let guard = within(AGAIN, locks.lock(&*row).wait(AGAIN).acquire());
+    let guard = soon(locks.lock(&*row).wait(AGAIN).acquire());
     let guard = guard.await.unwrap();
     assert!(network.count(Proxy::lost_replies) > 0);
     assert!(guard.is_valid() && fixture.is_held(&row).await);
     drop(guard);
-    fixture.until_free(&row, AGAIN).await;
+    fixture.until_free(&row).await;
     locks.shutdown().await;
 }
 
@@ -37,14 +38,14 @@ pub async fn unanswered_release_is_retried(fixture: Fixture) {
         network.each(Proxy::lose_next_reply);
         if awaits {
             // It reports that it could not be confirmed, but never a loss.
-            let released = within(AGAIN, guard.release()).await;
+            let released = soon(guard.release()).await;
             let is_fine = |error: &LockError| error.is_unavailable();
             assert!(released.as_ref().err().is_none_or(is_fine), "{released:?}");
         } else {
             drop(guard);
         }
         network.until_more_than(lost, Proxy::lost_replies).await;
-        fixture.until_free(&row, AGAIN).await;
+        fixture.until_free(&row).await;
     }
     locks.shutdown().await;
 }
@@ -69,9 +70,9 @@ pub async fn acquire_answered_after_its_caller_was_dropped_is_released(fixture: 
             }
         }
         network.each(Proxy::heal);
-        fixture.until_free(&row, AGAIN).await;
+        fixture.until_free(&row).await;
     }
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// A request is delayed, and arrives long after its process has gone to another connection and released the lock there.
@@ -86,13 +87,13 @@ pub async fn acquire_arriving_after_its_connection_was_replaced_is_released(fixt
     drop(within(COMMAND_TIMEOUT * 2 + NOISE, gave_up).await);
     assert!(network.count(Proxy::held) > held);
     // Later requests are not stuck.
-    let guard = within(AGAIN, locks.lock(&*row).wait(AGAIN).acquire()).await;
+    let guard = soon(locks.lock(&*row).wait(AGAIN).acquire()).await;
     drop(guard.unwrap());
-    fixture.until_free(&row, AGAIN).await;
+    fixture.until_free(&row).await;
     network.each(Proxy::heal);
     network.until_more_than(ended, Proxy::ended).await;
-    within(AGAIN, locks.shutdown()).await;
-    fixture.until_free(&given_up, AGAIN).await;
+    soon(locks.shutdown()).await;
+    fixture.until_free(&given_up).await;
 }
 
 /// It arrives when its lease would have ended, had it been granted at once.
@@ -109,7 +110,7 @@ pub async fn acquire_arriving_after_its_ttl_leaves_no_lock(fixture: Fixture) {
     network.each(Proxy::heal);
     network.until_more_than(ended, Proxy::ended).await;
     // Unless it was released, it is held for its ttl.
-    fixture.until_free(&row, ttl / 2).await;
+    fixture.until_free(&row).await;
     locks.shutdown().await;
 }
 
@@ -120,16 +121,16 @@ pub async fn timed_out_acquire_leaves_no_lock(fixture: Fixture) {
     let row = fixture.key("row");
     for hole in [Proxy::black_hole, Proxy::hold_replies] {
         network.each(hole);
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let acquire = locks.lock(&*row).wait(millis(400)).acquire();
         let error = acquire.await.unwrap_err();
         let took = start.elapsed();
         assert!(error.is_unavailable(), "{error}");
         assert!(took < millis(400) + COMMAND_TIMEOUT + NOISE, "{took:?}");
         network.each(Proxy::heal);
-        let guard = within(AGAIN, locks.lock(&*row).wait(AGAIN).acquire()).await;
+        let guard = soon(locks.lock(&*row).wait(AGAIN).acquire()).await;
         drop(guard.unwrap());
-        fixture.until_free(&row, AGAIN).await;
+        fixture.until_free(&row).await;
     }
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::pollers::Pollers;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 const MIN_HOLD: Duration = millis(50);
@@ -21,9 +21,9 @@ pub async fn end_of_min_hold_serves_the_queue_before_newcomers(fixture: Fixture)
         let lock = |locks: &LockManager| locks.lock(&*row).permits(permits).min_hold(MIN_HOLD);
         let pollers = Pollers::start(fixture.both(), lock);
         for _ in 0..3 {
-            within(LONG, pollers.take_turns()).await;
-            let watch = Stopwatch::start();
-            let guard = within(LONG, lock(&waiter).wait(LONG).acquire()).await;
+            soon(pollers.take_turns()).await;
+            let watch = Instant::now();
+            let guard = soon(lock(&waiter).wait(LONG).acquire()).await;
             let waited = watch.elapsed();
             guard.unwrap().release().await.unwrap();
             assert!(
@@ -31,8 +31,8 @@ pub async fn end_of_min_hold_serves_the_queue_before_newcomers(fixture: Fixture)
                 "{permits} permits: {waited:?}"
             );
         }
-        within(LONG, pollers.end()).await;
-        fixture.until_free(&row, NOISE * 3).await;
+        soon(pollers.end()).await;
+        fixture.until_free(&row).await;
     }
     waiter.shutdown().await;
 }
@@ -45,7 +45,7 @@ pub async fn end_of_min_hold_reaches_next_process_at_once(fixture: Fixture) {
         let holder = fixture.locks().lock(&*row).min_hold(millis(230));
         let (began, guard) = (Instant::now(), holder.acquire().await.unwrap());
         guard.release().await.unwrap();
-        let next = within(LONG, fixture.other().lock(&*row).wait(LONG).acquire());
+        let next = soon(fixture.other().lock(&*row).wait(LONG).acquire());
         next.await.unwrap().release().await.unwrap();
         let waited = began.elapsed();
         assert!(waited >= millis(230), "{waited:?}");
@@ -80,7 +80,7 @@ pub async fn min_hold_ends_in_time_without_its_manager(fixture: Fixture) {
             } else {
                 drop((guard, locks));
             }
-            let next = within(LONG, fixture.other().lock(&*row).wait(LONG).acquire());
+            let next = soon(fixture.other().lock(&*row).wait(LONG).acquire());
             next.await.unwrap().release().await.unwrap();
             let waited = began.elapsed();
             assert!(waited >= MIN_HOLD, "{waited:?}, shut down: {shuts_down}");

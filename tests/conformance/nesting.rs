@@ -7,7 +7,7 @@ use lock_runtime::{Lock, LockError, OnLost};
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -50,7 +50,7 @@ pub async fn nested_call_for_held_lock_would_deadlock(fixture: Fixture) {
     let nested = lock(&door).run(async move |_| other.run(async |_| ()).await);
     let error = nested.await.unwrap().unwrap_err();
     assert!(error.is_busy() || error.is_unavailable(), "{error}");
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn nested_call_has_the_fencing_token_of_the_outer_one(fixture: Fixture) {
@@ -68,7 +68,7 @@ pub async fn nested_call_has_the_fencing_token_of_the_outer_one(fixture: Fixture
     let next = lock().acquire().await.unwrap();
     assert!(next.fencing_token().await.unwrap() > token);
     next.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 /// Its future is polled by one task first, then by another.
@@ -85,8 +85,8 @@ pub async fn body_that_moves_to_another_task_keeps_its_locks(fixture: Fixture) {
     assert!(tokio::time::timeout(millis(100), &mut call).await.is_err());
     let call = tokio::spawn(call);
     moved.send(()).unwrap();
-    within(NOISE * 4, call).await.unwrap().unwrap();
-    fixture.until_free(&door, NOISE).await;
+    soon(call).await.unwrap().unwrap();
+    fixture.until_free(&door).await;
 }
 
 pub async fn nested_single_try_is_busy(fixture: Fixture) {
@@ -98,7 +98,7 @@ pub async fn nested_single_try_is_busy(fixture: Fixture) {
         lock().try_acquire().await.unwrap().is_none()
     });
     assert!(nested.await.unwrap());
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn nested_single_try_beside_another_call_is_none(fixture: Fixture) {
@@ -111,7 +111,7 @@ pub async fn nested_single_try_beside_another_call_is_none(fixture: Fixture) {
         again().try_acquire().await.unwrap().is_some()
     });
     assert!(outer.await.unwrap());
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 /// A body that continues after a loss holds nothing.
@@ -121,12 +121,12 @@ pub async fn lost_lock_can_be_acquired_in_its_body(fixture: Fixture) {
     let body = lock().ttl(millis(600)).on_lost(OnLost::Continue);
     let again = body.run(async |guard| {
         if fixture.deleted(&door) {
-            assert!(within(NOISE * 4, guard.lost()).await.is_lost());
-            within(NOISE * 4, lock().run(async |_| ())).await.unwrap();
+            assert!(soon(guard.lost()).await.is_lost());
+            soon(lock().run(async |_| ())).await.unwrap();
         }
     });
     again.await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn upgrade_would_deadlock(fixture: Fixture) {
@@ -140,7 +140,7 @@ pub async fn upgrade_would_deadlock(fixture: Fixture) {
     }
     let nested = lock().run(async |_| lock().read().run(async |_| ()).await);
     assert!(is_deadlock(&nested.await.unwrap()));
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn reentrant_calls_run_under_outer_hold_one_at_a_time(fixture: Fixture) {
@@ -161,11 +161,11 @@ pub async fn reentrant_calls_run_under_outer_hold_one_at_a_time(fixture: Fixture
         // A guard that outlives the body keeps the lock.
         again().acquire().await.unwrap()
     });
-    let inner = within(LONG, outer).await.unwrap();
+    let inner = soon(outer).await.unwrap();
     assert_eq!(most.load(SeqCst), 1);
     assert!(inner.is_valid() && fixture.is_held(&door).await);
     inner.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn nested_guard_is_not_downgraded_under_its_body(fixture: Fixture) {
@@ -182,7 +182,7 @@ pub async fn nested_guard_is_not_downgraded_under_its_body(fixture: Fixture) {
         assert!(fixture.is_held(&order).await);
     });
     body.await.unwrap();
-    fixture.until_free(&order, NOISE).await;
+    fixture.until_free(&order).await;
 }
 
 pub async fn reentrant_readers_run_together(fixture: Fixture) {
@@ -201,9 +201,9 @@ pub async fn reentrant_readers_run_together(fixture: Fixture) {
         let (a, b) = tokio::join!(one(), one());
         a.and(b)
     });
-    within(LONG, outer).await.unwrap().unwrap();
+    soon(outer).await.unwrap().unwrap();
     assert_eq!(most.load(SeqCst), 2);
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn spawned_task_inherits_nothing(fixture: Fixture) {
@@ -216,9 +216,9 @@ pub async fn spawned_task_inherits_nothing(fixture: Fixture) {
         (tokio::spawn(later.acquire()),)
     });
     let (later,) = spawned.await.unwrap();
-    let guard = within(NOISE * 2, later).await.unwrap().unwrap();
+    let guard = soon(later).await.unwrap().unwrap();
     guard.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn siblings_exclude_each_other(fixture: Fixture) {
@@ -226,8 +226,8 @@ pub async fn siblings_exclude_each_other(fixture: Fixture) {
     let lock = || fixture.locks().lock(&*door).wait(LONG);
     let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let one = || count(lock(), &inside, &most);
-    let (a, b, c) = within(LONG, async { tokio::join!(one(), one(), one()) }).await;
+    let (a, b, c) = soon(async { tokio::join!(one(), one(), one()) }).await;
     a.and(b).and(c).unwrap();
     assert_eq!(most.load(SeqCst), 1);
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::fixture::{Fixture, config_of};
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 const MIN_HOLD: Duration = Duration::from_millis(900);
@@ -21,7 +21,7 @@ async fn is_kept(fixture: &Fixture, key: &str, since: Instant) {
         assert!(held || passed >= MIN_HOLD, "after {passed:?}");
         tokio::time::sleep(millis(50)).await;
     }
-    fixture.until_free(key, NOISE * 3).await;
+    fixture.until_free(key).await;
 }
 
 pub async fn min_hold_keeps_lock_on_every_exit_path(fixture: Fixture) {
@@ -56,7 +56,7 @@ pub async fn min_hold_keeps_lock_on_every_exit_path(fixture: Fixture) {
         let guard = lock.acquire().await.unwrap();
         tokio::time::sleep(MIN_HOLD + millis(20)).await;
         guard.release().await.unwrap();
-        fixture.until_free(&job, NOISE).await;
+        fixture.until_free(&job).await;
     };
     tokio::join!(released, dropped, in_background, panics, long);
 }
@@ -74,7 +74,7 @@ pub async fn shared_lock_is_free_after_min_hold(fixture: Fixture) {
     let (one, two) = tokio::try_join!(one, two).unwrap();
     one.release().await.unwrap();
     two.release().await.unwrap();
-    fixture.until_free(&job, MIN_HOLD + NOISE * 3).await;
+    fixture.until_free(&job).await;
 }
 
 pub async fn min_hold_is_validated(fixture: Fixture) {
@@ -110,7 +110,7 @@ pub async fn max_waiters_makes_further_callers_busy(fixture: Fixture) {
         waiters.spawn(lock().acquire());
     }
     tokio::time::sleep(millis(100)).await;
-    let refused = within(NOISE, lock().acquire()).await.unwrap_err();
+    let refused = soon(lock().acquire()).await.unwrap_err();
     assert!(
         matches!(
             refused,
@@ -123,10 +123,10 @@ pub async fn max_waiters_makes_further_callers_busy(fixture: Fixture) {
     );
     holder.release().await.unwrap();
     for _ in 0..2 {
-        let guard = within(NOISE * 2, waiters.join_next()).await.unwrap();
+        let guard = soon(waiters.join_next()).await.unwrap();
         guard.unwrap().unwrap().release().await.unwrap();
     }
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 /// Only an exclusive lock of one key, which is renewed, can be kept for the next call, and only where the call asks for it.
@@ -162,7 +162,7 @@ pub async fn lazy_is_refused_where_it_makes_no_sense(fixture: Fixture) {
         lock().reentrant(true).max_hold(LONG).max_waiters(1),
     ] {
         let lock = lock.wait(LONG).release_mode(ReleaseMode::Lazy);
-        let ran = within(NOISE * 2, lock.run(async |guard| guard.is_valid())).await;
+        let ran = soon(lock.run(async |guard| guard.is_valid())).await;
         assert!(ran.unwrap());
     }
 
@@ -186,5 +186,5 @@ pub async fn canceled_call_keeps_no_lock_for_min_hold(fixture: Fixture) {
     // It is granted to the call, which is not polled again.
     tokio::time::sleep(millis(200)).await;
     drop(call);
-    fixture.until_free(&job, NOISE * 2).await;
+    fixture.until_free(&job).await;
 }

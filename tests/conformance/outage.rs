@@ -9,7 +9,7 @@ use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use super::log::Log;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, millis, soon, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -21,14 +21,14 @@ pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixt
     for fault in [Proxy::cut, Proxy::black_hole] {
         network.each(fault);
         // A single try takes no longer than the servers may take to reply.
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let error = locks.lock(&*row).try_acquire().await.unwrap_err();
         let took = start.elapsed();
         assert!(error.is_unavailable(), "{error}");
         assert!(took < COMMAND_TIMEOUT + NOISE, "{took:?}");
         // The first call may discover the outage, the second knows of it already.
         for _ in 0..2 {
-            let start = Stopwatch::start();
+            let start = Instant::now();
             let acquire = locks.lock(&*row).wait(millis(400)).acquire();
             let error = acquire.await.unwrap_err();
             let took = start.elapsed();
@@ -38,8 +38,8 @@ pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixt
         }
         network.each(Proxy::heal);
         let again = locks.lock(&*row).wait(AGAIN).acquire();
-        drop(within(AGAIN, again).await.unwrap());
-        fixture.until_free(&row, AGAIN).await;
+        drop(soon(again).await.unwrap());
+        fixture.until_free(&row).await;
     }
     locks.shutdown().await;
 }
@@ -75,7 +75,7 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
                 drop(probe.acquire().await);
             }
         };
-        within(AGAIN, all).await;
+        soon(all).await;
     };
     let begun = Instant::now();
     network.each(Proxy::cut);
@@ -99,7 +99,7 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
         network.until_more_than(refused, Proxy::refused).await;
         network.each(Proxy::heal);
         let probe = locks.lock(fixture.key("probe")).wait(AGAIN);
-        drop(within(AGAIN, probe.acquire()).await.unwrap());
+        drop(soon(probe.acquire()).await.unwrap());
     }
     let most = 1 + (begun.elapsed().as_secs_f64() / PERIOD.as_secs_f64()) as usize;
     for carried in [REQUESTS, MESSAGES] {
@@ -108,7 +108,7 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
         assert!(restored.iter().zip(&lost).all(|(back, lost)| back <= lost));
     }
     waiter.abort();
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// The servers end all connections, again and again.
@@ -122,12 +122,12 @@ pub async fn broken_connections_are_replaced(fixture: Fixture) {
         network.each(Proxy::cut);
         network.each(Proxy::heal);
         let other = locks.lock(fixture.key(&format!("other:{n}"))).wait(AGAIN);
-        drop(within(AGAIN, other.acquire()).await.unwrap());
+        drop(soon(other.acquire()).await.unwrap());
     }
     assert!(guard.is_valid());
     drop(guard);
-    fixture.until_free(&row, AGAIN).await;
-    within(AGAIN, locks.shutdown()).await;
+    fixture.until_free(&row).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn release_during_outage_is_retried_until_recovery(fixture: Fixture) {
@@ -141,7 +141,7 @@ pub async fn release_during_outage_is_retried_until_recovery(fixture: Fixture) {
         let guard = locks.lock(&*row).wait(AGAIN).acquire().await.unwrap();
         network.each(fault);
         drop(first);
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let error = guard.release().await.unwrap_err();
         let took = start.elapsed();
         assert!(
@@ -151,8 +151,8 @@ pub async fn release_during_outage_is_retried_until_recovery(fixture: Fixture) {
         assert!(took < COMMAND_TIMEOUT + NOISE, "{took:?}");
         assert!(fixture.is_held(&row).await && fixture.is_held(&dropped).await);
         network.each(Proxy::heal);
-        fixture.until_free(&row, AGAIN).await;
-        fixture.until_free(&dropped, AGAIN).await;
+        fixture.until_free(&row).await;
+        fixture.until_free(&dropped).await;
     }
     locks.shutdown().await;
 }
@@ -170,7 +170,7 @@ pub async fn shutdown_waits_for_retried_release(fixture: Fixture) {
         network.until_more_than(refused, Proxy::refused).await;
         network.each(Proxy::heal);
     };
-    within(AGAIN, async { tokio::join!(locks.shutdown(), heal) }).await;
+    soon(async { tokio::join!(locks.shutdown(), heal) }).await;
     assert!(!fixture.is_held(&row).await);
 }
 
@@ -192,7 +192,7 @@ pub async fn shutdown_during_outage_ends_within_ttl(fixture: Fixture) {
     drop(held);
     // What follows is behind the release, which is never answered.
     network.until_more_than(sent, Proxy::held).await;
-    let start = Stopwatch::start();
+    let start = Instant::now();
     locks.shutdown().await;
     let took = start.elapsed();
     assert!(took < ttl + COMMAND_TIMEOUT + NOISE, "{took:?}");
@@ -203,7 +203,7 @@ pub async fn shutdown_during_outage_ends_within_ttl(fixture: Fixture) {
     let next = within(fixture.crash_costs(ttl) + NOISE, next).await;
     next.unwrap().release().await.unwrap();
     network.each(Proxy::heal);
-    fixture.until_free(&row, AGAIN).await;
+    fixture.until_free(&row).await;
 }
 
 /// High latency only slows calls down.
@@ -213,9 +213,9 @@ pub async fn slow_network_only_delays_calls(fixture: Fixture) {
     };
     let row = fixture.key("row");
     network.each(|proxy| proxy.delay(millis(60)));
-    let guard = within(AGAIN, locks.lock(&*row).acquire()).await.unwrap();
+    let guard = soon(locks.lock(&*row).acquire()).await.unwrap();
     assert!(guard.fencing_token().await.unwrap() > 0);
-    within(AGAIN, guard.release()).await.unwrap();
+    soon(guard.release()).await.unwrap();
     assert!(!fixture.is_held(&row).await);
     locks.shutdown().await;
 }

@@ -8,7 +8,8 @@ use lock_runtime::{LockError, LockGuard, LockManager};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within, yield_in_time};
+use lock_test_support::time::{millis, soon, yield_in_time};
+use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -29,8 +30,8 @@ pub async fn released_lock_reaches_next_process_at_once(fixture: Fixture) {
     for turn in 0..40 {
         let next = waits(&managers[(turn + 1) % 2], &door, LONG);
         tokio::time::sleep(millis(5)).await;
-        let start = Stopwatch::start();
-        let (released, next) = tokio::join!(guard.release(), within(NOISE * 4, next));
+        let start = Instant::now();
+        let (released, next) = tokio::join!(guard.release(), soon(next));
         times.push(start.elapsed());
         released.unwrap();
         guard = next.unwrap().unwrap();
@@ -54,11 +55,11 @@ pub async fn granted_lock_is_renewed_by_new_holder(fixture: Fixture) {
     let waiter = waits(fixture.locks(), &door, LONG);
     tokio::time::sleep(millis(50)).await;
     holder.release().await.unwrap();
-    let guard = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     tokio::time::sleep(millis(2500)).await;
     assert!(guard.is_valid() && fixture.is_held(&door).await);
     guard.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn waiter_that_leaves_is_skipped(fixture: Fixture) {
@@ -74,14 +75,14 @@ pub async fn waiter_that_leaves_is_skipped(fixture: Fixture) {
         if !leaves_by_itself {
             first.abort();
         }
-        if let Ok(left) = within(NOISE, first).await {
+        if let Ok(left) = soon(first).await {
             let error = left.unwrap_err();
             assert!(error.is_busy() || error.is_unavailable(), "{error}");
         }
         holder.release().await.unwrap();
-        let guard = within(NOISE * 2, second).await.unwrap().unwrap();
+        let guard = soon(second).await.unwrap().unwrap();
         guard.release().await.unwrap();
-        fixture.until_free(&door, NOISE).await;
+        fixture.until_free(&door).await;
     }
     third.shutdown().await;
 }
@@ -98,14 +99,14 @@ pub async fn many_canceled_waiters_lose_no_grant(fixture: Fixture) {
                 let lock = locks.lock(&*door).wait(LONG);
                 let _ = tokio::time::timeout(patience, lock.acquire()).await;
             }
-            let start = Stopwatch::start();
+            let start = Instant::now();
             let guard = locks.lock(&*door).wait(LONG).acquire().await.unwrap();
             let waited = start.elapsed();
             guard.release().await.unwrap();
             waited
         });
     }
-    let waited = within(LONG, tasks.join_all()).await;
+    let waited = soon(tasks.join_all()).await;
     let longest = waited.into_iter().max().unwrap();
     // A lost grant costs two seconds, a lost lock half a minute.
     let limit = if fixture.tells_waiters() {
@@ -114,7 +115,7 @@ pub async fn many_canceled_waiters_lose_no_grant(fixture: Fixture) {
         millis(8000)
     };
     assert!(longest < limit, "{longest:?}: a grant was lost");
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 /// A process that acquires the lock over and over does not starve another one.
@@ -137,7 +138,7 @@ pub async fn busy_process_does_not_starve_others(fixture: Fixture) {
     }
     for _ in 0..10 {
         let before = taken.load(Relaxed);
-        let next = within(NOISE * 4, waits(fixture.other(), &door, LONG)).await;
+        let next = soon(waits(fixture.other(), &door, LONG)).await;
         next.unwrap().unwrap().release().await.unwrap();
         // Nor does the other process starve this one.
         let served = async {
@@ -145,10 +146,10 @@ pub async fn busy_process_does_not_starve_others(fixture: Fixture) {
                 tokio::time::sleep(millis(1)).await;
             }
         };
-        within(NOISE * 4, served).await;
+        soon(served).await;
     }
     over.store(true, Relaxed);
-    within(NOISE * 4, crowd.join_all()).await;
+    soon(crowd.join_all()).await;
 }
 
 /// Many waiters of one process do not make a waiter of another process wait for all of them.
@@ -170,11 +171,11 @@ pub async fn waiter_of_other_process_is_served_between_local_waiters(fixture: Fi
     let guest = waits(fixture.other(), &door, LONG);
     tokio::time::sleep(millis(100)).await;
     holder.release().await.unwrap();
-    let guest = within(millis(20_000), guest).await.unwrap().unwrap();
+    let guest = soon(guest).await.unwrap().unwrap();
     let before = served.load(Relaxed);
     guest.release().await.unwrap();
     assert!(before < 200, "{before} of 300 were served first");
-    within(LONG, waiters.join_all()).await;
+    soon(waiters.join_all()).await;
 }
 
 pub async fn shutdown_fails_waiters_and_removes_queue_entries(fixture: Fixture) {
@@ -185,11 +186,11 @@ pub async fn shutdown_fails_waiters_and_removes_queue_entries(fixture: Fixture) 
     tokio::time::sleep(millis(50)).await;
     let second = waits(fixture.other(), &door, LONG);
     tokio::time::sleep(millis(50)).await;
-    within(NOISE * 2, closes.shutdown()).await;
-    let error = within(NOISE, first).await.unwrap().unwrap_err();
+    soon(closes.shutdown()).await;
+    let error = soon(first).await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     holder.release().await.unwrap();
-    let guard = within(NOISE * 2, second).await.unwrap().unwrap();
+    let guard = soon(second).await.unwrap().unwrap();
     guard.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }

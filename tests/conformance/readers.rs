@@ -8,7 +8,8 @@ use lock_runtime::{Lock, LockError, LockGuard, LockManager};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
+use lock_test_support::time::{NOISE, begin, millis, soon};
+use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -27,7 +28,7 @@ async fn settle() {
 
 /// Waits until a writer is in the queue of the lock, which readers hold.
 async fn until_writer_waits(fixture: &Fixture, key: &str) {
-    let start = Stopwatch::start();
+    let start = Instant::now();
     while fixture.is_readable(key).await {
         assert!(start.elapsed() < NOISE * 4, "the writer does not wait");
         tokio::time::sleep(millis(5)).await;
@@ -57,7 +58,7 @@ pub async fn readers_share_lock_and_exclude_writers(fixture: Fixture) {
         assert!(reads(locks, &door).try_acquire().await.unwrap().is_none());
     }
     writer.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn readers_and_writers_enter_in_order_of_arrival(fixture: Fixture) {
@@ -75,16 +76,16 @@ pub async fn readers_and_writers_enter_in_order_of_arrival(fixture: Fixture) {
     assert!(reads(&ours, &door).try_acquire().await.unwrap().is_none());
     assert!(!writer.is_finished() && !second.is_finished() && !third.is_finished());
     first.release().await.unwrap();
-    let writer = within(NOISE * 2, writer).await.unwrap().unwrap();
+    let writer = soon(writer).await.unwrap().unwrap();
     settle().await;
     assert!(!second.is_finished() && !third.is_finished());
     writer.release().await.unwrap();
-    let second = within(NOISE * 2, second).await.unwrap().unwrap();
-    let third = within(NOISE * 2, third).await.unwrap().unwrap();
+    let second = soon(second).await.unwrap().unwrap();
+    let third = soon(third).await.unwrap().unwrap();
     assert!(second.is_valid() && third.is_valid());
     second.release().await.unwrap();
     third.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 /// Neither a reader that comes later, nor one that waits, passes a writer of another process by a read hold of its own
@@ -104,19 +105,19 @@ pub async fn read_hold_from_queue_is_no_way_past_writers(fixture: Fixture) {
     let writer = waits(other.lock(&*door));
     settle().await;
     first.release().await.unwrap();
-    let reader = within(NOISE * 2, reader).await.unwrap().unwrap();
+    let reader = soon(reader).await.unwrap().unwrap();
     assert!(reads(&ours, &door).try_acquire().await.unwrap().is_none());
     let second = waits(reads(&ours, &door));
     settle().await;
     assert!(!writer.is_finished() && !second.is_finished());
     reader.release().await.unwrap();
-    let writer = within(NOISE * 2, writer).await.unwrap().unwrap();
+    let writer = soon(writer).await.unwrap().unwrap();
     settle().await;
     assert!(!second.is_finished());
     writer.release().await.unwrap();
-    let second = within(NOISE * 2, second).await.unwrap().unwrap();
+    let second = soon(second).await.unwrap().unwrap();
     second.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
     ours.shutdown().await;
 }
 
@@ -131,11 +132,11 @@ pub async fn writer_that_gives_up_lets_readers_enter(fixture: Fixture) {
     settle().await;
     assert!(!second.is_finished());
     writer.abort();
-    let second = within(NOISE * 2, second).await.unwrap().unwrap();
+    let second = soon(second).await.unwrap().unwrap();
     assert!(first.is_valid());
     first.release().await.unwrap();
     second.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 /// A crowd of readers needs few holds, and each reader's guard works like one of its own.
@@ -153,8 +154,8 @@ pub async fn readers_of_one_process_join_a_hold(fixture: Fixture) {
             }
         });
     }
-    within(LONG, crowd.join_all()).await;
-    fixture.until_free(&door, NOISE).await;
+    soon(crowd.join_all()).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn readers_of_a_free_lock_are_not_too_many_waiters(fixture: Fixture) {
@@ -167,10 +168,10 @@ pub async fn readers_of_a_free_lock_are_not_too_many_waiters(fixture: Fixture) {
     for _ in 0..20 {
         crowd.spawn(reads(&locks, &door).max_waiters(2).acquire());
     }
-    let readers = within(LONG, crowd.join_all()).await;
+    let readers = soon(crowd.join_all()).await;
     assert!(readers.iter().all(Result::is_ok), "{readers:?}");
     drop(readers);
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
     locks.shutdown().await;
 }
 
@@ -180,11 +181,11 @@ pub async fn reader_depends_on_no_other_one(fixture: Fixture) {
     let mut stuck = Box::pin(reads(fixture.locks(), &door).acquire());
     let acquired = begin(&mut stuck);
     let other = reads(fixture.locks(), &door).acquire();
-    let other = within(NOISE * 2, other).await.unwrap();
+    let other = soon(other).await.unwrap();
     assert!(other.is_valid());
     drop((acquired, stuck));
     other.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn loss_reaches_every_reader_of_a_hold(fixture: Fixture) {
@@ -197,7 +198,7 @@ pub async fn loss_reaches_every_reader_of_a_hold(fixture: Fixture) {
         return;
     }
     let lost = async { tokio::join!(one.lost(), two.lost()) };
-    let (one, two) = within(NOISE * 4, lost).await;
+    let (one, two) = soon(lost).await;
     assert!(one.is_lost() && two.is_lost());
 }
 
@@ -224,8 +225,8 @@ pub async fn readers_and_writers_never_overlap(fixture: Fixture) {
             }
         });
     }
-    within(LONG, tasks.join_all()).await;
-    fixture.until_free(&door, NOISE).await;
+    soon(tasks.join_all()).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn downgrade_admits_readers_and_no_writer(fixture: Fixture) {
@@ -235,7 +236,7 @@ pub async fn downgrade_admits_readers_and_no_writer(fixture: Fixture) {
     if !fixture.has_permits() {
         let refused = writer.downgrade().await.unwrap_err();
         assert!(matches!(refused, LockError::Unsupported { .. }));
-        return fixture.until_free(&door, NOISE).await;
+        return fixture.until_free(&door).await;
     }
     let token = writer.fencing_token().await.unwrap();
     let reader = waits(reads(&theirs, &door));
@@ -243,7 +244,7 @@ pub async fn downgrade_admits_readers_and_no_writer(fixture: Fixture) {
     let next_writer = waits(theirs.lock(&*door));
     settle().await;
     let guard = writer.downgrade().await.unwrap();
-    let reader = within(NOISE * 2, reader).await.unwrap().unwrap();
+    let reader = soon(reader).await.unwrap().unwrap();
     settle().await;
     assert!(guard.is_valid() && !next_writer.is_finished());
     assert_eq!(guard.fencing_token().await.unwrap(), token);
@@ -252,9 +253,9 @@ pub async fn downgrade_admits_readers_and_no_writer(fixture: Fixture) {
     settle().await;
     assert!(!next_writer.is_finished());
     reader.release().await.unwrap();
-    let next = within(NOISE * 2, next_writer).await.unwrap().unwrap();
+    let next = soon(next_writer).await.unwrap().unwrap();
     next.release().await.unwrap();
-    fixture.until_free(&door, NOISE).await;
+    fixture.until_free(&door).await;
 }
 
 pub async fn dropped_downgrade_frees_lock(fixture: Fixture) {
@@ -272,7 +273,7 @@ pub async fn dropped_downgrade_frees_lock(fixture: Fixture) {
             tokio::task::yield_now().await;
         }
         drop(downgrade);
-        fixture.until_free(&door, NOISE * 2).await;
+        fixture.until_free(&door).await;
     }
 }
 

@@ -7,7 +7,7 @@ use lock_runtime::{Config, LockError, LockInfo, LockManager, ProcessInfo, Report
 use super::fixture::Fixture;
 use super::lazy::{is_kept, lazy};
 use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{millis, within};
+use lock_test_support::time::{millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 const TTL: Duration = millis(8000);
@@ -30,7 +30,7 @@ async fn until(locks: &LockManager, key: &str, expected: impl Fn(&LockInfo) -> b
             }
         }
     };
-    within(AGAIN + PACE, look).await
+    soon(look).await
 }
 
 async fn process(of: &LockManager, seen_by: &LockManager) -> Option<ProcessInfo> {
@@ -55,7 +55,7 @@ pub async fn a_process_tells_who_it_is(fixture: Fixture) {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    let info = within(AGAIN, named).await;
+    let info = soon(named).await;
     assert_eq!(
         (info.id(), info.pid()),
         (locks.process_id(), std::process::id())
@@ -117,7 +117,7 @@ pub async fn a_claim_is_described(fixture: Fixture) {
     );
     guard.release().await.unwrap();
     for call in calls {
-        within(AGAIN, call).await.unwrap();
+        soon(call).await.unwrap();
     }
     tokio::join!(locks.shutdown(), waiting.shutdown());
 }
@@ -161,7 +161,7 @@ pub async fn a_process_that_has_shut_down_is_listed_no_more(fixture: Fixture) {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, listed).await;
+    soon(listed).await;
     locks.shutdown().await;
     assert_eq!(process(&locks, other).await, None);
 }
@@ -184,7 +184,7 @@ pub async fn a_process_may_tell_nothing(fixture: Fixture) {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, reported).await;
+    soon(reported).await;
     let found = other.inspect(&key).await.unwrap();
     let [holder] = found.holders() else {
         panic!("{found:?}");
@@ -219,7 +219,7 @@ pub async fn locks_in_use_are_listed(fixture: Fixture) {
                 }
             }
         };
-        within(AGAIN + PACE, look).await
+        soon(look).await
     };
     for scan in [false, true] {
         let found = listed(scan, &["a", "b"]).await;

@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 use super::fixture::Fixture;
 use super::reports::PACE;
 use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{millis, within};
+use lock_test_support::time::{millis, soon};
 
 pub const LONG: Duration = Duration::from_secs(60);
 pub const TTL: Duration = millis(20_000);
@@ -39,7 +39,7 @@ async fn endless(locks: &LockManager, key: &str) -> JoinHandle<Result<(), LockEr
         pending().await
     };
     let call = tokio::spawn(lock(locks, key).run(body));
-    within(AGAIN, runs).await.unwrap();
+    soon(runs).await.unwrap();
     call
 }
 
@@ -54,7 +54,7 @@ pub async fn holder(locks: &LockManager, key: &str) -> ClaimInfo {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, look).await
+    soon(look).await
 }
 
 fn is_revoked<T>(ended: &Result<T, LockError>) -> bool {
@@ -95,7 +95,7 @@ pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
         pending::<()>().await
     };
     let stuck = tokio::spawn(lock(&locks, &key).run(body));
-    within(AGAIN, runs).await.unwrap();
+    soon(runs).await.unwrap();
     let (waits, next_key, next_inside) = (other.clone(), key.clone(), inside.clone());
     let next = tokio::spawn(async move {
         let guard = held(&waits, &next_key).await;
@@ -107,25 +107,23 @@ pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, waits).await;
+    soon(waits).await;
     let revoke = other
         .revoke(&*key)
         .by("ann\tb")
         .reason("stuck\nsince the deploy");
-    let revoked = within(AGAIN, revoke.grace(AGAIN).into_future())
-        .await
-        .unwrap();
+    let revoked = soon(revoke.grace(AGAIN).into_future()).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
-    let ended = within(AGAIN, stuck).await.unwrap();
+    let ended = soon(stuck).await.unwrap();
     assert!(is_revoked(&ended), "{ended:?}");
     let tells = async {
         while told.load(Ordering::Relaxed) == 0 {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, tells).await;
+    soon(tells).await;
     assert_eq!(told.load(Ordering::Relaxed), 1);
-    let next = within(AGAIN, next).await.unwrap();
+    let next = soon(next).await.unwrap();
     next.release().await.unwrap();
     assert_eq!(other.revoke(&*key).await.unwrap(), Revocation::NotHeld);
     locks.shutdown().await;
@@ -139,7 +137,7 @@ pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
     let key = fixture.key("row");
     let guard = held(&locks, &key).await;
     let revoke = tokio::spawn(other.revoke(&*key).grace(AGAIN).into_future());
-    let loss = within(AGAIN, guard.lost()).await;
+    let loss = soon(guard.lost()).await;
     assert!(is_revoked::<()>(&Err(loss)));
     assert!(!revoke.is_finished() && fixture.is_held(&key).await);
     let revoked = other.revoke(&*key).grace(millis(60)).await.unwrap();
@@ -148,9 +146,9 @@ pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
     };
     assert_eq!(holders[0].process(), Some(locks.process_id()));
     drop(guard);
-    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    let revoked = soon(revoke).await.unwrap().unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
-    fixture.until_free(&key, AGAIN).await;
+    fixture.until_free(&key).await;
     locks.shutdown().await;
 }
 
@@ -179,9 +177,9 @@ pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
     let token = holders.clone().find(of_two).unwrap().token().to_owned();
     let [first, second] = guards;
     let revoke = tokio::spawn(other.revoke(&*key).token(token).grace(AGAIN).into_future());
-    assert!(is_revoked::<()>(&Err(within(AGAIN, second.lost()).await)));
+    assert!(is_revoked::<()>(&Err(soon(second.lost()).await)));
     drop(second);
-    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    let revoked = soon(revoke).await.unwrap().unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     assert!(first.is_valid());
 
@@ -189,12 +187,12 @@ pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
     let joined = read(&one).await;
     let revoke = tokio::spawn(other.revoke(&*key).all().grace(AGAIN).into_future());
     for guard in [first, joined] {
-        assert!(is_revoked::<()>(&Err(within(AGAIN, guard.lost()).await)));
+        assert!(is_revoked::<()>(&Err(soon(guard.lost()).await)));
         drop(guard);
     }
-    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    let revoked = soon(revoke).await.unwrap().unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
-    fixture.until_free(&key, AGAIN).await;
+    fixture.until_free(&key).await;
     tokio::join!(one.shutdown(), two.shutdown());
 }
 
@@ -214,16 +212,16 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
             }
         }
     };
-    let seen = within(AGAIN + PACE, described).await;
+    let seen = soon(described).await;
     let next = tokio::spawn(lock(&locks, &key).acquire());
     let waits = async {
         while locks.stats().waiting == 0 {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(AGAIN, waits).await;
+    soon(waits).await;
     stuck.release().await.unwrap();
-    let next = within(AGAIN, next).await.unwrap().unwrap();
+    let next = soon(next).await.unwrap().unwrap();
     if holder(other, &key).await.token() != seen.token() {
         // It went over the server.
         return;
@@ -247,9 +245,9 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
             .grace(AGAIN)
             .into_future(),
     );
-    assert!(is_revoked::<()>(&Err(within(AGAIN, next.lost()).await)));
+    assert!(is_revoked::<()>(&Err(soon(next.lost()).await)));
     drop(next);
-    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    let revoked = soon(revoke).await.unwrap().unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     locks.shutdown().await;
 }
@@ -274,16 +272,16 @@ pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: F
             .await
     };
     let call = tokio::spawn(several.run(body));
-    within(AGAIN, runs).await.unwrap();
+    soon(runs).await.unwrap();
     let revoked = other.revoke(&*keys[1]).grace(AGAIN).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
-    let ended = within(AGAIN, call).await.unwrap();
+    let ended = soon(call).await.unwrap();
     assert!(
         is_revoked(&ended) || ended.as_ref().is_ok_and(is_revoked),
         "{ended:?}"
     );
     for key in &keys {
-        fixture.until_free(key, AGAIN).await;
+        fixture.until_free(key).await;
     }
     locks.shutdown().await;
 }
@@ -297,9 +295,9 @@ pub async fn guard_without_its_manager_is_revoked(fixture: Fixture) {
     let guard = held(&locks, &key).await;
     drop(locks);
     let revoke = tokio::spawn(other.revoke(&*key).grace(AGAIN).into_future());
-    assert!(is_revoked::<()>(&Err(within(AGAIN, guard.lost()).await)));
+    assert!(is_revoked::<()>(&Err(soon(guard.lost()).await)));
     drop(guard);
-    let revoked = within(AGAIN, revoke).await.unwrap().unwrap();
+    let revoked = soon(revoke).await.unwrap().unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
 }
 
@@ -355,6 +353,6 @@ pub async fn nobody_hears_of_a_lock_that_does_not_exist(fixture: Fixture) {
     assert!(!call.is_finished());
     let revoked = other.revoke(&*key).grace(AGAIN).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
-    assert!(is_revoked(&within(AGAIN, call).await.unwrap()));
+    assert!(is_revoked(&soon(call).await.unwrap()));
     locks.shutdown().await;
 }

@@ -9,7 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -47,9 +47,9 @@ pub async fn permits_bound_the_holders_of_all_processes(fixture: Fixture) {
             }
         });
     }
-    within(LONG, tasks.join_all()).await;
+    soon(tasks.join_all()).await;
     assert_eq!(most.load(SeqCst), 3);
-    fixture.until_free(&api, NOISE).await;
+    fixture.until_free(&api).await;
 }
 
 /// A rate limit: no more calls than there are permits acquire the lock within any `min_hold`.
@@ -65,11 +65,11 @@ pub async fn permits_with_min_hold_limit_a_rate(fixture: Fixture) {
         let lock = fixture.both()[n % 2].lock(&*api).permits(3).wait(LONG);
         calls.spawn(lock.min_hold(period).run(async |_| ()));
     }
-    for ended in within(LONG, calls.join_all()).await {
+    for ended in soon(calls.join_all()).await {
         ended.unwrap();
     }
     assert!(begun.elapsed() >= period * 2, "{:?}", begun.elapsed());
-    fixture.until_free(&api, period + NOISE).await;
+    fixture.until_free(&api).await;
 }
 
 pub async fn exclusive_holder_waits_for_all_permits(fixture: Fixture) {
@@ -89,10 +89,10 @@ pub async fn exclusive_holder_waits_for_all_permits(fixture: Fixture) {
     assert!(permit(&theirs).try_acquire().await.unwrap().is_none());
     assert!(!exclusive.is_finished());
     two.release().await.unwrap();
-    let exclusive = within(NOISE * 2, exclusive).await.unwrap().unwrap();
+    let exclusive = soon(exclusive).await.unwrap().unwrap();
     assert!(permit(&theirs).try_acquire().await.unwrap().is_none());
     exclusive.release().await.unwrap();
-    fixture.until_free(&api, NOISE).await;
+    fixture.until_free(&api).await;
 }
 
 /// Processes that disagree, as during a deployment.
@@ -154,7 +154,7 @@ pub async fn permits_are_validated(fixture: Fixture) {
         let refused = guard.downgrade().await.unwrap_err();
         assert!(matches!(refused, LockError::Unsupported { .. }));
     }
-    fixture.until_free(&api, NOISE).await;
+    fixture.until_free(&api).await;
 }
 
 pub async fn waiting_permits_are_granted_in_order(fixture: Fixture) {
@@ -181,12 +181,7 @@ pub async fn waiting_permits_are_granted_in_order(fixture: Fixture) {
     }
     for _ in 0..6 {
         held.pop().unwrap().release().await.unwrap();
-        held.push(
-            within(NOISE * 2, waiters.join_next())
-                .await
-                .unwrap()
-                .unwrap(),
-        );
+        held.push(soon(waiters.join_next()).await.unwrap().unwrap());
     }
     drop(tell);
     let mut last = [None; 2];
@@ -198,7 +193,7 @@ pub async fn waiting_permits_are_granted_in_order(fixture: Fixture) {
     for guard in held {
         guard.release().await.unwrap();
     }
-    fixture.until_free(&api, NOISE).await;
+    fixture.until_free(&api).await;
 }
 
 /// The end of a lease and the limit of its holder share one number in Redis.
@@ -223,5 +218,5 @@ pub async fn longest_ttl_keeps_the_limit(fixture: Fixture) {
     assert!(lock().try_acquire().await.unwrap().is_none());
     one.release().await.unwrap();
     other.release().await.unwrap();
-    fixture.until_free(&api, NOISE).await;
+    fixture.until_free(&api).await;
 }

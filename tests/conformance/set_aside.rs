@@ -9,7 +9,7 @@ use lock_runtime::{Lock, LockError, LockGuard, LockManager};
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, begin, millis, within};
+use lock_test_support::time::{NOISE, begin, millis, soon, within};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -48,12 +48,7 @@ pub async fn grant_that_is_not_picked_up_passes_to_another_process(fixture: Fixt
     let other = within(PICK_UP + NOISE, other).await.unwrap().unwrap();
     assert!(begin(&mut call).is_pending(), "two holders");
     other.release().await.unwrap();
-    within(NOISE * 2, call)
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    soon(call).await.unwrap().release().await.unwrap();
     third.shutdown().await;
 }
 
@@ -66,7 +61,7 @@ pub async fn grant_passes_on_at_the_deadline_of_its_call(fixture: Fixture) {
     passes_on(fixture.other().lock(&*door), millis(450)).await;
     // A quorum may grant the lock to the other process first: then it passes on from the call to no one.
     tokio::time::sleep_until(deadline + NOISE).await;
-    let late = within(NOISE, call).await.unwrap_err();
+    let late = soon(call).await.unwrap_err();
     assert!(late.is_busy(), "{late}");
 }
 
@@ -77,7 +72,7 @@ pub async fn call_past_its_deadline_gets_no_lock(fixture: Fixture) {
     tokio::time::sleep(millis(100)).await;
     holder.release().await.unwrap();
     passes_on(fixture.other().lock(&*door), Duration::ZERO).await;
-    let late = within(NOISE, call).await.unwrap_err();
+    let late = soon(call).await.unwrap_err();
     assert!(late.is_busy(), "{late}");
 }
 
@@ -131,7 +126,7 @@ pub async fn keys_of_a_call_that_is_not_polled_pass_on(fixture: Fixture) {
         passes_on(fixture.other().lock(&*first), limit).await;
         holder.release().await.unwrap();
         passes_on(fixture.other().lock(&*second), limit).await;
-        match within(NOISE * 2, call).await {
+        match soon(call).await {
             Ok(guard) => guard.release().await.unwrap(),
             Err(late) => assert!(late.is_busy() && wait < LONG, "{late}"),
         }

@@ -8,7 +8,8 @@ use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::task::JoinSet;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
+use lock_test_support::time::{begin, millis, soon};
+use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -32,14 +33,14 @@ pub async fn all_keys_are_held_and_released(fixture: Fixture) {
     }
     guard.release().await.unwrap();
     for name in &names {
-        fixture.until_free(name, NOISE).await;
+        fixture.until_free(name).await;
     }
     let body = fixture.locks().lock_all(&names).run(async |guard| {
         assert!(fixture.is_held(guard.key()).await);
     });
     body.await.unwrap();
     for name in &names {
-        fixture.until_free(name, NOISE).await;
+        fixture.until_free(name).await;
     }
 }
 
@@ -76,7 +77,7 @@ pub async fn common_keys_never_deadlock(fixture: Fixture) {
             }
         });
     }
-    within(LONG, tasks.join_all()).await;
+    soon(tasks.join_all()).await;
     let sum: i64 = accounts.lock().unwrap().values().sum();
     assert_eq!(sum, 400, "money was lost");
 }
@@ -96,12 +97,12 @@ pub async fn call_for_several_keys_passes_no_waiter(fixture: Fixture) {
     let both = tokio::spawn(ours.lock_all([&a, &b]).wait(LONG).acquire());
     tokio::time::sleep(millis(200)).await;
     held.release().await.unwrap();
-    let waiter = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    let waiter = soon(waiter).await.unwrap().unwrap();
     assert!(!both.is_finished());
     waiter.release().await.unwrap();
-    let both = within(NOISE * 2, both).await.unwrap().unwrap();
+    let both = soon(both).await.unwrap().unwrap();
     both.release().await.unwrap();
-    fixture.until_free(&a, NOISE).await;
+    fixture.until_free(&a).await;
     ours.shutdown().await;
 }
 
@@ -119,16 +120,16 @@ pub async fn busy_key_releases_the_others(fixture: Fixture) {
         let split = busy.is_unavailable() && !fixture.has_queue();
         let named = busy.is_busy() && busy.key() == Some(&*names[1]);
         assert!(split || named, "{busy}");
-        fixture.until_free(&names[0], NOISE).await;
-        fixture.until_free(&names[2], NOISE).await;
+        fixture.until_free(&names[0]).await;
+        fixture.until_free(&names[2]).await;
     }
     let waits = tokio::spawn(all().wait(LONG).acquire());
     tokio::time::sleep(millis(100)).await;
     holder.release().await.unwrap();
-    let guard = within(NOISE * 2, waits).await.unwrap().unwrap();
+    let guard = soon(waits).await.unwrap().unwrap();
     drop(guard);
     for name in &names {
-        fixture.until_free(name, NOISE).await;
+        fixture.until_free(name).await;
     }
 }
 
@@ -141,10 +142,10 @@ pub async fn dropped_call_frees_all_keys(fixture: Fixture) {
         let _ = begin(&mut call);
         let _ = tokio::time::timeout(millis(pause), &mut call).await;
         drop(call);
-        fixture.until_free(&names[0], NOISE * 2).await;
+        fixture.until_free(&names[0]).await;
     }
     holder.release().await.unwrap();
-    fixture.until_free(&names[1], NOISE).await;
+    fixture.until_free(&names[1]).await;
 }
 
 pub async fn lost_key_loses_the_guard(fixture: Fixture) {
@@ -154,12 +155,12 @@ pub async fn lost_key_loses_the_guard(fixture: Fixture) {
     if !fixture.deleted(&names[2]) {
         return;
     }
-    let loss = within(NOISE * 4, guard.lost()).await;
+    let loss = soon(guard.lost()).await;
     assert!(loss.is_lost() && loss.key() == Some(&*names[2]), "{loss}");
     assert!(!guard.is_valid() && guard.ensure_valid_for(millis(1)).is_err());
     assert!(guard.release().await.is_err());
     for name in &names {
-        fixture.until_free(name, NOISE).await;
+        fixture.until_free(name).await;
     }
 }
 
@@ -181,7 +182,7 @@ pub async fn overtaken_holder_of_several_keys_gets_no_fencing_token(fixture: Fix
         drop(guard);
         successor.release().await.unwrap();
         for name in &names {
-            fixture.until_free(name, NOISE).await;
+            fixture.until_free(name).await;
         }
     }
 }
@@ -201,9 +202,9 @@ pub async fn nested_calls_for_several_keys_run(fixture: Fixture) {
         one(1).acquire().await.unwrap().release().await.unwrap();
         held.release().await.unwrap();
     });
-    within(NOISE * 4, outer).await.unwrap();
+    soon(outer).await.unwrap();
     for name in &names {
-        fixture.until_free(name, NOISE).await;
+        fixture.until_free(name).await;
     }
 }
 
@@ -212,9 +213,9 @@ pub async fn keys_of_a_failed_call_are_free_despite_min_hold(fixture: Fixture) {
     let holder = fixture.other().lock(&names[1]).acquire().await.unwrap();
     let all = fixture.locks().lock_all(&names).min_hold(LONG);
     assert!(all.wait(millis(100)).acquire().await.is_err());
-    fixture.until_free(&names[0], NOISE * 2).await;
+    fixture.until_free(&names[0]).await;
     holder.release().await.unwrap();
-    fixture.until_free(&names[1], NOISE).await;
+    fixture.until_free(&names[1]).await;
 }
 
 pub async fn keys_are_validated(fixture: Fixture) {
@@ -249,16 +250,16 @@ pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) 
     let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
     let ttl = millis(15_000);
     let all = fixture.locks().lock_all(&names).ttl(ttl).wait(LONG);
-    let guard = within(LONG, all.acquire()).await.unwrap();
-    let watch = Stopwatch::start();
+    let guard = soon(all.acquire()).await.unwrap();
+    let watch = Instant::now();
     // No lease ends that late unless it was renewed.
     while watch.elapsed() + guard.remaining() <= ttl {
         assert!(guard.is_valid());
         tokio::time::sleep(millis(10)).await;
     }
-    within(LONG, guard.release()).await.unwrap();
-    fixture.until_free(&names[0], NOISE).await;
-    fixture.until_free(&names[999], NOISE).await;
+    soon(guard.release()).await.unwrap();
+    fixture.until_free(&names[0]).await;
+    fixture.until_free(&names[999]).await;
 }
 
 /// A key that is named twice counts once.

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{NOISE, begin, millis, within};
+use lock_test_support::time::{NOISE, begin, millis, soon, within};
 
 const LONG: Duration = Duration::from_secs(30);
 const TTL: Duration = millis(2000);
@@ -28,7 +28,7 @@ async fn body(
         let _ = ends.await;
     });
     let run = tokio::spawn(run);
-    within(LONG, entered).await.unwrap();
+    soon(entered).await.unwrap();
     (end, run)
 }
 
@@ -62,7 +62,7 @@ pub async fn shutdown_waits_for_bodies_that_finish(fixture: Fixture) {
     assert!(fixture.is_held(&row).await);
     assert!(begin(&mut shutdown).is_pending());
     end.send(()).unwrap();
-    within(NOISE * 4, shutdown).await;
+    soon(shutdown).await;
     assert!(!fixture.is_held(&row).await);
     running.await.unwrap().unwrap();
 }
@@ -77,9 +77,9 @@ pub async fn shutdown_cancels_bodies_that_stay(fixture: Fixture) {
         let _ = inside.send(());
         pending::<()>().await;
     }));
-    within(LONG, entered).await.unwrap();
+    soon(entered).await.unwrap();
     let start = Instant::now();
-    within(NOISE * 8, locks.shutdown_within(millis(200))).await;
+    soon(locks.shutdown_within(millis(200))).await;
     assert!(start.elapsed() >= millis(190), "the bodies had their time");
     for key in ["row", "other", "third"] {
         assert!(!fixture.is_held(&fixture.key(key)).await, "{key}");
@@ -103,7 +103,7 @@ pub async fn shutdown_releases_no_lock_under_its_guard(fixture: Fixture) {
     assert!(fixture.is_held(&row).await);
     assert!(begin(&mut shutdown).is_pending());
     drop(guard);
-    within(NOISE * 4, shutdown).await;
+    soon(shutdown).await;
     assert!(!fixture.is_held(&row).await);
 }
 
@@ -114,10 +114,10 @@ pub async fn canceling_shutdown_keeps_locks_for_their_min_hold(fixture: Fixture)
     let kept = locks.lock(&*row).min_hold(TTL).acquire().await.unwrap();
     kept.release().await.unwrap();
     let (_end, running) = body(&locks, &fixture.key("other")).await;
-    within(NOISE * 8, locks.shutdown_within(Duration::ZERO)).await;
+    soon(locks.shutdown_within(Duration::ZERO)).await;
     let loss = running.await.unwrap().unwrap_err();
     assert!(is_shut_down(&loss), "{loss}");
-    fixture.until_free(&row, LONG).await;
+    fixture.until_free(&row).await;
     let kept = acquired.elapsed();
     assert!(kept >= TTL, "{kept:?}");
 }
@@ -139,7 +139,7 @@ async fn blocked_body(
             pending::<()>().await;
         }))
     });
-    within(LONG, entered).await.unwrap();
+    soon(entered).await.unwrap();
     (end, running)
 }
 
@@ -152,7 +152,7 @@ pub async fn shutdown_waits_for_the_lease_of_a_body_that_blocks(fixture: Fixture
     // The lease was renewed when a third of it had passed.
     let took = start.elapsed();
     assert!(took > TTL / 2, "not before the lease has ended: {took:?}");
-    fixture.until_free(&row, fixture.outlasts() + NOISE).await;
+    fixture.until_free(&row).await;
     drop(end);
     let loss = running.await.unwrap().unwrap_err();
     assert!(is_shut_down(&loss), "{loss}");
@@ -168,7 +168,7 @@ pub async fn shutdown_waits_for_the_lease_of_a_body_past_its_max_hold(fixture: F
     within(TTL + NOISE, locks.shutdown_within(Duration::ZERO)).await;
     let took = start.elapsed();
     assert!(took > TTL / 2, "not before the lease has ended: {took:?}");
-    fixture.until_free(&row, fixture.outlasts() + NOISE).await;
+    fixture.until_free(&row).await;
     drop(end);
     assert!(running.await.unwrap().unwrap_err().is_lost());
 }
@@ -185,11 +185,11 @@ pub async fn nested_calls_run_during_shutdown(fixture: Fixture) {
         nested.run(async |_| ()).await
     });
     let outer = tokio::spawn(outer);
-    within(LONG, entered).await.unwrap();
+    soon(entered).await.unwrap();
     let mut shutdown = Box::pin(locks.shutdown_within(LONG));
     assert!(begin(&mut shutdown).is_pending());
     begun.send(()).unwrap();
-    within(NOISE * 4, shutdown).await;
+    soon(shutdown).await;
     outer.await.unwrap().unwrap().unwrap();
     assert!(!fixture.is_held(&row).await);
 }
@@ -204,11 +204,11 @@ pub async fn first_of_several_shutdowns_cancels(fixture: Fixture) {
             locks.shutdown_within(LONG)
         )
     };
-    within(NOISE * 8, shutdowns).await;
+    soon(shutdowns).await;
     assert!(!fixture.is_held(&row).await);
     let loss = running.await.unwrap().unwrap_err();
     assert!(is_shut_down(&loss), "{loss}");
-    within(NOISE * 4, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 pub async fn dropped_shutdown_cancels_no_body(fixture: Fixture) {
@@ -221,7 +221,7 @@ pub async fn dropped_shutdown_cancels_no_body(fixture: Fixture) {
     assert!(fixture.is_held(&row).await);
     end.send(()).unwrap();
     running.await.unwrap().unwrap();
-    within(NOISE * 4, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
     assert!(!fixture.is_held(&row).await);
 }
 
@@ -237,12 +237,12 @@ pub async fn shutdown_of_bodies_is_bounded_during_an_outage(fixture: Fixture) {
         let _ = inside.send(());
         pending::<()>().await;
     }));
-    within(LONG, entered).await.unwrap();
+    soon(entered).await.unwrap();
     network.each(Proxy::black_hole);
     let limit = grace + ttl * 2 + COMMAND_TIMEOUT + NOISE;
     within(limit, locks.shutdown_within(grace)).await;
     let loss = running.await.unwrap().unwrap_err();
     assert!(loss.is_lost(), "{loss}");
     network.each(Proxy::heal);
-    fixture.until_free(&row, LONG).await;
+    fixture.until_free(&row).await;
 }

@@ -10,8 +10,8 @@ use super::fixture::{COMMAND_TIMEOUT, Fixture, config_of};
 use super::inputs::SECRET;
 use lock_test_support::manager::{connected, pings_fail, until_pinged};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::{AGAIN, Network};
-use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
+use lock_test_support::servers::Network;
+use lock_test_support::time::{NOISE, millis, patient, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -36,7 +36,7 @@ pub async fn manager_starts_during_an_outage(fixture: Fixture) {
     for fault in [Proxy::cut, Proxy::black_hole] {
         network.each(fault);
         let config = disconnected(&fixture, network.urls.clone());
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let locks = LockManager::connect(config).await.unwrap();
         let took = start.elapsed();
         assert!(took < millis(1000) + NOISE, "{took:?}");
@@ -46,11 +46,11 @@ pub async fn manager_starts_during_an_outage(fixture: Fixture) {
         let error = locks.inspect(&row).await.unwrap_err();
         assert!(error.is_unavailable(), "{error}");
         assert!(!locks.check_servers().await.is_empty());
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let error = locks.lock(&*row).try_acquire().await.unwrap_err();
         assert!(error.is_unavailable(), "{error}");
         assert!(start.elapsed() < COMMAND_TIMEOUT + NOISE);
-        let (begun, start) = (Instant::now(), Stopwatch::start());
+        let (begun, start) = (Instant::now(), Instant::now());
         let lock = locks.lock(&*row).wait(millis(400));
         let error = lock.acquire().await.unwrap_err();
         assert!(error.is_unavailable(), "{error}");
@@ -71,22 +71,22 @@ pub async fn manager_starts_during_an_outage(fixture: Fixture) {
         let refused = (!fixture.has_permits())
             .then(|| tokio::spawn(locks.lock(fixture.key("p")).permits(2).wait(LONG).acquire()));
         network.each(Proxy::heal);
-        within(AGAIN * 2, until_pinged(&locks)).await;
-        assert!(within(AGAIN, waiter).await.unwrap().unwrap() > 0);
-        within(AGAIN, of_attribute).await.unwrap().unwrap();
-        let guard = within(AGAIN, of_all).await.unwrap().unwrap();
+        soon(until_pinged(&locks)).await;
+        assert!(soon(waiter).await.unwrap().unwrap() > 0);
+        soon(of_attribute).await.unwrap().unwrap();
+        let guard = soon(of_all).await.unwrap().unwrap();
         for key in &keys {
             assert!(fixture.is_held(key).await);
         }
         guard.release().await.unwrap();
         if let Some(refused) = refused {
             // Only now it is known that the servers can't count holders.
-            let error = within(AGAIN, refused).await.unwrap().unwrap_err();
+            let error = soon(refused).await.unwrap().unwrap_err();
             assert!(matches!(error, LockError::Unsupported { .. }), "{error}");
         }
         assert_eq!(locks.stats().servers_down, 0);
-        fixture.until_free(&row, AGAIN).await;
-        within(AGAIN, locks.shutdown()).await;
+        fixture.until_free(&row).await;
+        soon(locks.shutdown()).await;
     }
 }
 
@@ -102,7 +102,7 @@ pub async fn manager_starts_before_its_servers(fixture: Fixture) {
     let waiter = tokio::spawn(locks.lock("row").wait(LONG).acquire());
     alone.recover(Fault::Crash).await;
     until_pinged(&locks).await;
-    let guard = within(AGAIN, waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     until_pinged(&alone.other).await;
     // A server that has just started may be slow.
     let taken = async {
@@ -113,9 +113,9 @@ pub async fn manager_starts_before_its_servers(fixture: Fixture) {
             }
         }
     };
-    assert!(within(AGAIN, taken).await.unwrap().is_none());
+    assert!(soon(taken).await.unwrap().is_none());
     drop(guard);
-    within(AGAIN, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
     alone.close().await;
 }
 
@@ -130,9 +130,9 @@ pub async fn shutdown_before_the_first_connection_ends_waits(fixture: Fixture) {
     let waiters = [1, 2].map(|n| locks.lock(fixture.key(&n.to_string())).wait(LONG));
     let waiters = waiters.map(|lock| tokio::spawn(lock.acquire()));
     tokio::task::yield_now().await;
-    within(NOISE, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
     for waiter in waiters {
-        let error = within(NOISE, waiter).await.unwrap().unwrap_err();
+        let error = soon(waiter).await.unwrap().unwrap_err();
         assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     }
     let error = locks.ping().await.unwrap_err();
@@ -153,7 +153,7 @@ pub async fn unsafe_servers_are_refused_when_they_come(fixture: Fixture) {
     let locks = locks.unwrap();
     let waiter = tokio::spawn(locks.lock(fixture.key("row")).wait(LONG).acquire());
     network.each(Proxy::heal);
-    let error = within(AGAIN * 2, waiter).await.unwrap().unwrap_err();
+    let error = soon(waiter).await.unwrap().unwrap_err();
     is_refused(&locks, &error, |it| {
         matches!(it, LockError::UnsafeServer { .. })
     })
@@ -178,7 +178,7 @@ pub async fn wrong_credentials_are_told_when_the_servers_come(fixture: Fixture) 
     let locks = LockManager::connect(config.clone()).await.unwrap();
     let waiter = tokio::spawn(locks.lock("row").wait(LONG).acquire());
     network.each(Proxy::heal);
-    let error = within(AGAIN * 2, waiter).await.unwrap().unwrap_err();
+    let error = soon(waiter).await.unwrap().unwrap_err();
     let is_rejection = |error: &LockError| matches!(error, LockError::InvalidConfig { .. });
     is_refused(&locks, &error, is_rejection).await;
     assert!(!format!("{error} {error:?}").contains(SECRET), "{error:?}");
@@ -194,7 +194,7 @@ pub async fn wrong_credentials_are_told_when_the_servers_come(fixture: Fixture) 
 async fn is_refused(locks: &LockManager, first: &LockError, expected: fn(&LockError) -> bool) {
     assert!(expected(first), "{first:?}");
     assert!(!first.is_retryable());
-    let start = Stopwatch::start();
+    let start = Instant::now();
     let errors = [
         locks.ping().await.unwrap_err(),
         locks.lock("row").wait(LONG).acquire().await.unwrap_err(),
@@ -205,5 +205,5 @@ async fn is_refused(locks: &LockManager, first: &LockError, expected: fn(&LockEr
     for error in errors {
         assert!(expected(&error), "{error:?}");
     }
-    within(NOISE, locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }

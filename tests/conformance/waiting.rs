@@ -10,12 +10,12 @@ use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::executor::block_on;
-use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
+use lock_test_support::time::{NOISE, begin, millis, soon, within};
 
 pub async fn wait_is_bounded(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = fixture.other().lock(&*door).acquire().await.unwrap();
-    let (start, watch) = (Instant::now(), Stopwatch::start());
+    let (start, watch) = (Instant::now(), Instant::now());
     let waits = fixture.locks().lock(&*door).wait(millis(800));
     let busy = waits.acquire().await.unwrap_err();
     let took = start.elapsed();
@@ -42,7 +42,7 @@ pub async fn wait_is_bounded_behind_local_waiters(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
     let mut waiters = JoinSet::new();
-    let start = Stopwatch::start();
+    let start = Instant::now();
     for _ in 0..5 {
         let lock = fixture.locks().lock(&*door).wait(millis(300));
         waiters.spawn(async move { lock.acquire().await.map(drop) });
@@ -59,7 +59,7 @@ pub async fn zero_wait_tries_once(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
     for locks in fixture.both() {
-        let start = Stopwatch::start();
+        let start = Instant::now();
         assert!(locks.lock(&*door).try_acquire().await.unwrap().is_none());
         let tries = locks.lock(&*door).wait(Duration::ZERO);
         assert!(tries.acquire().await.unwrap_err().is_busy());
@@ -78,7 +78,7 @@ pub async fn unbounded_wait_acquires_lock(fixture: Fixture) {
     tokio::time::sleep(millis(50)).await;
     assert!(!waiter.is_finished());
     holder.release().await.unwrap();
-    let guard = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     assert!(guard.is_valid());
     guard.release().await.unwrap();
 }
@@ -103,7 +103,7 @@ pub async fn local_waiters_are_served_in_order(fixture: Fixture) {
         });
     }
     holder.release().await.unwrap();
-    within(millis(20_000), waiters.join_all()).await;
+    soon(waiters.join_all()).await;
     assert_eq!(*order.lock().unwrap(), (0..20).collect::<Vec<_>>());
     locks.shutdown().await;
 }
@@ -123,9 +123,9 @@ pub async fn canceled_waiter_does_not_delay_others(fixture: Fixture) {
         waiters.remove(which).abort();
         holder.release().await.unwrap();
         for waiter in waiters {
-            within(NOISE, waiter).await.unwrap().unwrap();
+            soon(waiter).await.unwrap().unwrap();
         }
-        fixture.until_free(&door, NOISE).await;
+        fixture.until_free(&door).await;
     }
 }
 
@@ -135,13 +135,13 @@ pub async fn timeouts_have_no_upper_limit(fixture: Fixture) {
 
     let config = fixture.config().connect_timeout(Duration::MAX);
     let config = config.command_timeout(Duration::MAX);
-    let locks = within(LIMIT, fixture.connect(config)).await;
+    let locks = soon(fixture.connect(config)).await;
     let door = fixture.key("door");
     let holder = fixture.other().lock(&*door).acquire().await.unwrap();
     let mut waiter = Box::pin(locks.lock(&*door).wait(LIMIT).acquire());
     assert!(begin(&mut waiter).is_pending());
     holder.release().await.unwrap();
-    within(LIMIT, async {
+    soon(async {
         waiter.await.unwrap().release().await.unwrap();
         drop(locks.lock(&*door).try_acquire().await.unwrap().unwrap());
         locks.shutdown().await;
@@ -155,10 +155,10 @@ pub async fn different_keys_do_not_block_each_other(fixture: Fixture) {
     let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
     let mut waiter = Box::pin(fixture.locks().lock(&*door).wait(millis(20_000)).acquire());
     assert!(begin(&mut waiter).is_pending());
-    let other = within(NOISE, fixture.locks().lock(&*gate).acquire()).await;
+    let other = soon(fixture.locks().lock(&*gate).acquire()).await;
     other.unwrap().release().await.unwrap();
     holder.release().await.unwrap();
-    let guard = within(NOISE, waiter).await.unwrap();
+    let guard = soon(waiter).await.unwrap();
     guard.release().await.unwrap();
 }
 
@@ -179,7 +179,7 @@ pub async fn lock_has_one_holder_at_a_time(fixture: Fixture) {
             others
         });
     }
-    let others = within(millis(40_000), tasks.join_all()).await;
+    let others = soon(tasks.join_all()).await;
     assert_eq!(others.into_iter().max(), Some(0));
 }
 
@@ -190,13 +190,13 @@ pub async fn expired_guard_does_not_block_next_holder(fixture: Fixture) {
         for waits in [false, true] {
             let lock = fixture.locks().lock(&*door).ttl(millis(300)).renew(false);
             let expired = lock.acquire().await.unwrap();
-            assert!(within(NOISE * 2, expired.lost()).await.is_lost());
+            assert!(soon(expired.lost()).await.is_lost());
             // On the server the lease ends slightly later.
             let soon = millis(300) + NOISE * 2;
             let next = match waits {
                 true => within(soon, locks.lock(&*door).acquire()).await.unwrap(),
                 false => {
-                    fixture.until_free(&door, soon).await;
+                    fixture.until_free(&door).await;
                     let next = locks.lock(&*door).try_acquire().await.unwrap();
                     next.expect("the lock is free")
                 }
@@ -232,6 +232,6 @@ pub async fn callers_without_a_runtime_connect_wait_and_hold(fixture: Fixture) {
     tokio::time::sleep(millis(200)).await;
     assert!(!caller.is_finished());
     held.release().await.unwrap();
-    assert!(within(NOISE * 4, caller).await.unwrap().unwrap());
-    fixture.until_free(&order, NOISE).await;
+    assert!(soon(caller).await.unwrap().unwrap());
+    fixture.until_free(&order).await;
 }

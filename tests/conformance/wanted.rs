@@ -8,8 +8,8 @@ use lock_runtime::{LockGuard, LockManager};
 use super::fixture::Fixture;
 use super::lazy::{LONG, TTL, is_kept, lazy};
 use lock_test_support::executor::block_on;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
+use lock_test_support::time::{NOISE, begin, millis, soon};
+use tokio::time::Instant;
 
 /// Told at once where recalls are heard, and otherwise within the second in which the library looks.
 pub async fn holder_hears_that_another_process_waits(fixture: Fixture) {
@@ -33,15 +33,15 @@ pub async fn holder_hears_that_another_process_waits(fixture: Fixture) {
         let early = tokio::time::timeout(millis(1300), guard.wanted()).await;
         assert!(early.is_err(), "nobody waits elsewhere");
         let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
-        let watch = Stopwatch::start();
+        let watch = Instant::now();
         let waiter = tokio::spawn(waits.run(async |_| ()));
-        within(LONG, guard.wanted()).await;
+        soon(guard.wanted()).await;
         let took = watch.elapsed();
         assert!(took < Duration::from_secs(limit) + NOISE, "{took:?}");
-        within(AGAIN, guard.wanted()).await;
+        soon(guard.wanted()).await;
         guard.release().await.unwrap();
         for waiter in [own, waiter] {
-            within(AGAIN, waiter).await.unwrap().unwrap();
+            soon(waiter).await.unwrap().unwrap();
         }
     }
     locks.shutdown().await;
@@ -63,9 +63,9 @@ pub async fn waits_for_others_that_are_dropped_at_once_add_up(fixture: Fixture) 
             }
         }
     };
-    within(AGAIN, hears).await;
+    soon(hears).await;
     guard.release().await.unwrap();
-    within(AGAIN, waiter).await.unwrap().unwrap();
+    soon(waiter).await.unwrap().unwrap();
 }
 
 /// On a thread in no runtime, of tokio or another.
@@ -88,7 +88,7 @@ pub async fn holder_without_a_runtime_hears_that_another_process_waits(fixture: 
     });
     listens.await.unwrap();
     let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
-    within(AGAIN, waits.run(async |_| ())).await.unwrap();
+    soon(waits.run(async |_| ())).await.unwrap();
     holder.await.unwrap().unwrap();
 }
 
@@ -106,18 +106,18 @@ pub async fn guard_is_wanted_by_none_that_an_earlier_one_let_in(fixture: Fixture
     let _other = two(fixture.locks()).acquire().await.unwrap();
     let guard = two(fixture.locks()).acquire().await.unwrap();
     let waiter = tokio::spawn(two(fixture.other()).run(async |_| ()));
-    within(AGAIN, guard.wanted()).await;
+    soon(guard.wanted()).await;
     guard.release().await.unwrap();
-    within(AGAIN, waiter).await.unwrap().unwrap();
+    soon(waiter).await.unwrap().unwrap();
     unwanted(&two(fixture.locks()).acquire().await.unwrap()).await;
 
     let door = fixture.key("door");
     let guard = lazy(fixture.locks(), &door).acquire().await.unwrap();
     let reads = fixture.other().lock(&*door).read().ttl(TTL).wait(LONG);
     let reader = tokio::spawn(reads.run(async |_| ()));
-    within(AGAIN, guard.wanted()).await;
+    soon(guard.wanted()).await;
     let guard = guard.downgrade().await.unwrap();
-    within(AGAIN, reader).await.unwrap().unwrap();
+    soon(reader).await.unwrap().unwrap();
     unwanted(&guard).await;
 }
 
@@ -129,14 +129,14 @@ pub async fn last_guard_of_a_manager_learns_that_another_process_waits(fixture: 
     drop(locks);
     let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
     let waiter = tokio::spawn(waits.run(async |_| ()));
-    within(AGAIN, guard.wanted()).await;
+    soon(guard.wanted()).await;
     guard.release().await.unwrap();
-    within(AGAIN, waiter).await.unwrap().unwrap();
+    soon(waiter).await.unwrap().unwrap();
 }
 
 pub async fn loss_ends_the_wait_for_others(fixture: Fixture) {
     let lock = fixture.locks().lock(fixture.key("row")).renew(false);
     let guard = lock.ttl(millis(300)).acquire().await.unwrap();
-    within(AGAIN, guard.wanted()).await;
+    soon(guard.wanted()).await;
     assert!(!guard.is_valid());
 }

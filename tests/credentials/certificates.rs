@@ -10,7 +10,7 @@ use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::{Sentinels, Setup};
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 use tokio::task::spawn_blocking;
 
 /// What a client has.
@@ -45,7 +45,7 @@ impl Client {
             let next = tokio::spawn(others.lock(&key).wait(millis(20_000)).acquire());
             tokio::time::sleep(millis(20)).await;
             guard.release().await.unwrap();
-            let next = within(NOISE * 4, next).await.unwrap().unwrap();
+            let next = soon(next).await.unwrap().unwrap();
             next.release().await.unwrap();
         }
         locks.shutdown().await;

@@ -11,7 +11,7 @@ use super::{SECRET, USER, Vault};
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{NOISE, eventually, millis, patient};
+use lock_test_support::time::{eventually, millis, patient};
 use lock_test_support::zookeeper::ZooKeeper;
 use tokio::task::spawn_blocking;
 
@@ -87,7 +87,7 @@ async fn zookeeper_asks_before_each_connection() {
         let before = vault.asked();
         proxy.cut();
         proxy.heal();
-        eventually(NOISE * 5, "it is asked", || vault.asked() > before);
+        eventually("it is asked", || vault.asked() > before);
         let other = locks.lock("other").wait(millis(20_000)).acquire();
         other.await.unwrap().release().await.unwrap();
     }

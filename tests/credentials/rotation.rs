@@ -12,7 +12,7 @@ use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
-use lock_test_support::time::{millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 use tokio::task::{JoinSet, spawn_blocking};
 
 const ROUNDS: usize = 12;
@@ -84,7 +84,7 @@ pub async fn rotate(account: impl Account, config: Config) {
         fresh.release().await.unwrap();
     }
     ends.store(true, Ordering::SeqCst);
-    let callers = within(millis(30_000), callers.join_all()).await;
+    let callers = soon(callers.join_all()).await;
     for guard in held {
         assert!(guard.is_valid());
         guard.release().await.unwrap();

@@ -13,7 +13,7 @@ use tokio::task::{JoinSet, yield_now};
 use lock_test_support::manager::connected;
 use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis, within};
+use lock_test_support::time::{eventually, millis, soon};
 
 const KEYS: u64 = 5;
 const AT_ONCE: usize = 40;
@@ -75,15 +75,10 @@ async fn drop_calls(managers: &[LockManager; 2], calls: u64, rng: &mut Rng) -> u
         let call = call(locks, key, rng.below(3));
         crew.spawn(polled(rng.below(8), rng.one_in(3), call));
         if n >= AT_ONCE as u64 {
-            count(
-                within(millis(20_000), crew.join_next())
-                    .await
-                    .unwrap()
-                    .unwrap(),
-            );
+            count(soon(crew.join_next()).await.unwrap().unwrap());
         }
     }
-    for output in within(millis(20_000), crew.join_all()).await {
+    for output in soon(crew.join_all()).await {
         count(output);
     }
     dropped
@@ -128,12 +123,12 @@ async fn ten_thousand(config: impl Fn() -> Config, flat: impl Fn() -> usize) {
     }
     let took = start.elapsed();
     println!("{calls} calls, {dropped} dropped, in {took:?}; threads and connections: {before:?}");
-    eventually(NOISE, "no task of this runtime is left", || {
+    eventually("no task of this runtime is left", || {
         Handle::current().metrics().num_alive_tasks() <= tasks
     });
     assert_eq!((threads(), flat()), before);
     for locks in managers {
-        within(NOISE * 2, locks.shutdown()).await;
+        soon(locks.shutdown()).await;
     }
 }
 
@@ -145,9 +140,7 @@ async fn ten_thousand_dropped_calls_on_server_leave_nothing() {
     for key in 0..KEYS {
         assert_eq!(server.waiting(&key.to_string()), 0);
     }
-    eventually(NOISE, "no manager is kept alive", || {
-        server.connections() == 0
-    });
+    eventually("no manager is kept alive", || server.connections() == 0);
     assert_eq!(server.query::<Vec<String>>("KEYS lock:[0-9]*"), [""; 0]);
 }
 

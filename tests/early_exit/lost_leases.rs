@@ -14,7 +14,7 @@ use crate::fault::{Fault, Servers};
 use crate::runtime::Runtime;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis};
+use lock_test_support::time::{eventually, millis};
 
 pub const TTL: Duration = millis(1500);
 /// How long the deadline is before the expiry on the server.
@@ -84,21 +84,17 @@ fn just_renewed(server: &Server, keys: &[String]) -> Vec<Instant> {
     words.extend(keys.iter().map(String::as_str));
     let mut were_low = vec![false; keys.len()];
     let mut expiries = Vec::new();
-    eventually(
-        TTL * 10,
-        "all locks are renewed at nearly the same time",
-        || {
-            let left: Vec<u64> = server.ask(&words).unwrap();
-            let now = Instant::now();
-            for (was_low, left) in were_low.iter_mut().zip(&left) {
-                *was_low |= millis(*left) < TTL * 3 / 4;
-            }
-            // Late enough that no reply to the renewal is still in flight.
-            let fresh = |left: &u64| (TTL * 3 / 4..TTL - millis(40)).contains(&millis(*left));
-            expiries = left.iter().map(|left| now + millis(left + 1)).collect();
-            were_low.iter().all(|low| *low) && left.iter().all(fresh)
-        },
-    );
+    eventually("all locks are renewed at nearly the same time", || {
+        let left: Vec<u64> = server.ask(&words).unwrap();
+        let now = Instant::now();
+        for (was_low, left) in were_low.iter_mut().zip(&left) {
+            *was_low |= millis(*left) < TTL * 3 / 4;
+        }
+        // Late enough that no reply to the renewal is still in flight.
+        let fresh = |left: &u64| (TTL * 3 / 4..TTL - millis(40)).contains(&millis(*left));
+        expiries = left.iter().map(|left| now + millis(left + 1)).collect();
+        were_low.iter().all(|low| *low) && left.iter().all(fresh)
+    });
     expiries
 }
 
@@ -121,7 +117,7 @@ fn play(fault: Fault, heals: bool) -> Vec<Verdict> {
         thread::sleep(TTL * 5 / 4);
         over.send(true).unwrap();
     }
-    eventually(TTL + NOISE * 3, &format!("{fault:?} is over"), || {
+    eventually(&format!("{fault:?} is over"), || {
         calls.iter().all(JoinHandle::is_finished)
     });
     if !heals {

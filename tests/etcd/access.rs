@@ -4,7 +4,7 @@ use lock_runtime::Config;
 
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 
 use super::until_renewed;
 
@@ -30,7 +30,7 @@ async fn user_needs_only_the_prefix() {
     etcd.until_line("lock:row", 2);
     let first = guard.fencing_token().await.unwrap();
     guard.release().await.unwrap();
-    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     assert!(next.fencing_token().await.unwrap() > first);
     next.release().await.unwrap();
     one.shutdown().await;
@@ -55,7 +55,7 @@ async fn invalid_token_is_replaced() {
     // With a new token.
     until_renewed(&guard, ttl);
     guard.release().await.unwrap();
-    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;

@@ -7,7 +7,7 @@ use lock_runtime::{Config, WarningKind};
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::{connected, pings_fail, refusal, until_pinged};
 use lock_test_support::servers::Servers;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 
 use super::until_renewed;
 
@@ -31,7 +31,7 @@ async fn killed_leader_ends_no_lock() {
     // At the next leader.
     until_renewed(&guard, ttl);
     guard.release().await.unwrap();
-    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;
@@ -57,7 +57,7 @@ async fn killed_members_that_return_keep_the_lock() {
     let waiter = tokio::spawn(lock.acquire());
     etcd.until_line("lock:row", 2);
     guard.release().await.unwrap();
-    let next = within(millis(10_000), waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;
@@ -80,7 +80,7 @@ async fn client_of_a_frozen_leader_loses_its_lock() {
     let guard = one.lock("row").ttl(millis(1500)).acquire().await.unwrap();
     etcd.pause(leader);
     let waiter = tokio::spawn(other.lock("row").wait(millis(30_000)).acquire());
-    let next = within(millis(20_000), waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     assert!(!guard.is_valid(), "there are two holders");
     // It answers what was sent to it meanwhile.
     etcd.resume(leader);

@@ -8,7 +8,7 @@ use lock_runtime::LeaseInfo;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::server::signal;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 
 /// An `etcdctl lock` that waits for the lock or holds it.
 pub(super) struct Foreign {
@@ -78,7 +78,7 @@ async fn etcdctl_waits_in_the_same_line() {
     );
     assert!(!last.is_finished(), "it has passed the client before it");
     foreign.release();
-    let last = within(NOISE * 4, last).await.unwrap().unwrap();
+    let last = soon(last).await.unwrap().unwrap();
     last.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;
@@ -103,7 +103,7 @@ async fn lock_of_etcdctl_is_exclusive() {
     let reader = tokio::spawn(locks.lock("row").read().wait(millis(30_000)).acquire());
     etcd.until_line("lock:row", 2);
     foreign.release();
-    let reader = within(NOISE * 4, reader).await.unwrap().unwrap();
+    let reader = soon(reader).await.unwrap().unwrap();
     // It waits for readers, too.
     let mut foreign = Foreign::start(&etcd, "lock:row");
     etcd.until_line("lock:row", 2);

@@ -6,7 +6,7 @@ use lock_runtime::{Config, LockInfo};
 
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 
 use super::access::with_users;
 
@@ -65,7 +65,7 @@ async fn a_user_that_may_read_can_look() {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(NOISE * 4, reported).await;
+    soon(reported).await;
     for refused in [
         viewer.ask_for_reports().await.err(),
         viewer.revoke("row").force().await.err(),

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{NOISE, PATIENCE, millis, patient, soon, within};
 
 /// Returns the leases of the server.
 fn leases(etcd: &Etcd) -> Vec<String> {
@@ -24,11 +24,11 @@ async fn ttl_below_a_second_is_exact() {
     let lock = locks.lock("row").ttl(millis(300)).renew(false);
     let guard = lock.acquire().await.unwrap();
     assert!(guard.remaining() < millis(300));
-    assert!(within(millis(5000), guard.lost()).await.is_lost());
+    assert!(soon(guard.lost()).await.is_lost());
     assert!(start.elapsed() < millis(300) + NOISE * 2);
     // Its key is deleted, though the server's lease lasts.
     let next = connected(patient(etcd.url())).await;
-    let next_guard = next.lock("row").wait(NOISE).acquire().await.unwrap();
+    let next_guard = next.lock("row").wait(PATIENCE).acquire().await.unwrap();
     next_guard.release().await.unwrap();
     drop(guard);
     locks.shutdown().await;
@@ -55,7 +55,7 @@ async fn revoked_lease_is_noticed() {
     let loss = within(millis(1500) + NOISE, guard.lost()).await;
     assert!(loss.is_lost(), "{loss}");
     // The next one gets a new lease.
-    let again = locks.lock("row").ttl(millis(1500)).wait(NOISE * 4);
+    let again = locks.lock("row").ttl(millis(1500)).wait(PATIENCE);
     let again = again.acquire().await.unwrap();
     tokio::time::sleep(millis(2000)).await;
     assert!(again.is_valid() && kept.is_valid());
@@ -86,7 +86,7 @@ async fn revoked_lease_of_a_waiter_is_replaced() {
     etcd.ctl(&["del", &waiting]);
     etcd.until_line("lock:row", 2);
     guard.release().await.unwrap();
-    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;
@@ -103,13 +103,13 @@ async fn a_thousand_locks_share_a_lease() {
             .acquire()
     };
     let taken: JoinSet<_> = (0..1100).map(take).collect();
-    let guards = within(millis(60_000), taken.join_all()).await;
+    let guards = soon(taken.join_all()).await;
     let guards: Result<Vec<_>, _> = guards.into_iter().collect();
     let guards = guards.unwrap();
     // One of the connection, and two for the locks.
     assert_eq!(leases(&etcd).len(), 3);
     drop(guards);
-    within(millis(60_000), locks.shutdown()).await;
+    soon(locks.shutdown()).await;
     assert_eq!(leases(&etcd), Vec::<String>::new());
 }
 
@@ -133,7 +133,7 @@ async fn compaction_under_a_watch_loses_no_grant() {
     path.cut();
     path.heal();
     guard.release().await.unwrap();
-    let next = within(NOISE * 6, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;

@@ -5,7 +5,7 @@ use lock_runtime::Config;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiter_without_replies_is_served() {
@@ -22,7 +22,7 @@ async fn waiter_without_replies_is_served() {
     guard.release().await.unwrap();
     path.cut();
     path.heal();
-    let next = within(NOISE * 8, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;

@@ -13,12 +13,12 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockGuard;
 
-use lock_test_support::time::{NOISE, eventually};
+use lock_test_support::time::eventually;
 
 /// Waits until a renewal has succeeded that was sent from now on.
 fn until_renewed(guard: &LockGuard, ttl: Duration) {
     let since = Instant::now();
-    eventually(ttl + NOISE, "the lease is renewed", || {
+    eventually("the lease is renewed", || {
         let left = guard.remaining();
         !left.is_zero() && left + since.elapsed() > ttl
     });

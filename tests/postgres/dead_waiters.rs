@@ -7,8 +7,9 @@ use lock_runtime::{Lock, LockManager};
 
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{NOISE, Stopwatch, millis, patient, within};
+use lock_test_support::time::{NOISE, millis, patient, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, report_event};
+use tokio::time::Instant;
 
 const LONG: Duration = millis(60_000);
 /// A silent waiter is known as dead by then, …
@@ -56,7 +57,7 @@ async fn behind(
     let mut dead = Vec::new();
     for before in 0..waiters {
         let worker = Worker::start(process, &[&server.url()]);
-        worker.expect("waits", LONG);
+        worker.expect("waits");
         server.until_waiting("row", before + 1);
         dead.push(worker);
     }
@@ -65,7 +66,7 @@ async fn behind(
     // Each has asked again since it entered, and waits as the first or a later one does.
     tokio::time::sleep(millis(700)).await;
     dead.iter_mut().for_each(die);
-    let watch = Stopwatch::start();
+    let watch = Instant::now();
     let held = match fits {
         true => Some(held),
         false => {
@@ -73,7 +74,7 @@ async fn behind(
             None
         }
     };
-    let guard = within(LONG, caller).await.unwrap().unwrap();
+    let guard = soon(caller).await.unwrap().unwrap();
     let waited = watch.elapsed();
     guard.release().await.unwrap();
     drop(held);

@@ -3,7 +3,7 @@
 use super::fixture::Fixture;
 use lock_test_support::manager::{connected, refusal};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 
 fn url_of(servers: &[&Postgres]) -> String {
     let hosts: Vec<_> = servers
@@ -54,9 +54,7 @@ async fn lock_survives_failover_to_synchronous_standby() {
     tokio::time::sleep(ttl / 2).await;
     assert!(guard.is_valid());
     guard.release().await.unwrap();
-    let guard = within(millis(3000), other.lock("row").acquire())
-        .await
-        .unwrap();
+    let guard = soon(other.lock("row").acquire()).await.unwrap();
     assert!(guard.fencing_token().await.unwrap() > token);
     guard.release().await.unwrap();
 }
@@ -75,11 +73,11 @@ async fn waiters_are_served_by_a_standby_that_is_promoted_right_after_the_schema
     let other = connected(patient(url)).await;
     for _ in 0..3 {
         let guard = locks.lock("row").wait(millis(8000)).acquire();
-        let guard = within(millis(10_000), guard).await.unwrap();
+        let guard = soon(guard).await.unwrap();
         let waiter = tokio::spawn(other.lock("row").wait(millis(8000)).acquire());
         standby.until_waiting("row", 1);
         guard.release().await.unwrap();
-        let guard = within(millis(3000), waiter).await.unwrap().unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         guard.release().await.unwrap();
     }
 }
@@ -107,7 +105,7 @@ async fn fencing_tokens_grow_over_a_failover_that_forgets() {
     server.kill();
     standby.promote();
     let second = other.lock("row").wait(millis(8000)).acquire();
-    let second = within(millis(6000), second).await.unwrap();
+    let second = soon(second).await.unwrap();
     assert!(
         second.fencing_token().await.unwrap() > last,
         "the later holder has the greater token"

@@ -57,7 +57,7 @@ async fn canceled_request_keeps_no_number_from_others() {
         client.batch_execute(&behind).await.unwrap();
         let call = tokio::spawn(locks.lock(format!("row:{round}")).acquire());
         let mut pid = None;
-        eventually(millis(5000), "the request waits for the mutex", || {
+        eventually("the request waits for the mutex", || {
             pid = server.rows(waits).concat().pop();
             pid.is_some()
         });

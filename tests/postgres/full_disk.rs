@@ -4,7 +4,8 @@ use lock_runtime::LockManager;
 
 use super::fixture::Fixture;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{NOISE, millis, within};
+use tokio::time::Instant;
 
 /// Makes the server refuse each write of a lease, as it does when its disk is full.
 fn fill(server: &Postgres) {
@@ -23,7 +24,7 @@ fn clear(server: &Postgres) {
 
 /// Says why no lock is acquired, in the time that the call has.
 async fn refused(locks: &LockManager) {
-    let watch = Stopwatch::start();
+    let watch = Instant::now();
     let refused = locks.lock("other").wait(millis(300)).acquire().await;
     let error = refused.unwrap_err();
     assert!(watch.elapsed() < millis(300) + NOISE, "{error}");

@@ -16,7 +16,7 @@ async fn request_sees_the_holder_that_it_waited_for() {
             VALUES ('lock:row', 'other', 1, 1, clock_timestamp() + interval '30 s')";
     other.batch_execute(hold).await.unwrap();
     let attempt = tokio::spawn(locks.lock("row").try_acquire());
-    eventually(millis(20_000), "a request that waits for the mutex", || {
+    eventually("a request that waits for the mutex", || {
         let waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted";
         server.query::<usize>(waiting) == 1
     });

@@ -6,7 +6,9 @@ use lock_test_support::manager::connected;
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::stop;
-use lock_test_support::time::{NOISE, comes_true, eventually, millis, patient, within};
+use lock_test_support::time::{
+    NOISE, comes_true_within, eventually, millis, patient, soon, within,
+};
 
 const LONG: Duration = millis(20_000);
 
@@ -20,7 +22,7 @@ fn channel(server: &Postgres, key: &str) -> Option<String> {
 #[track_caller]
 fn until_listening(server: &Postgres, key: &str) -> String {
     let mut found = None;
-    eventually(millis(5000), "the waiter listens", || {
+    eventually("the waiter listens", || {
         found = channel(server, key);
         found.is_some()
     });
@@ -41,7 +43,7 @@ async fn a_backend_that_hangs_does_not_keep_its_process_from_listening() {
         let waiter = tokio::spawn(other.lock("row").wait(LONG).acquire());
         server.until_waiting("row", 1);
         if let Some(frozen) = &frozen {
-            replaced = comes_true(millis(700), || {
+            replaced = comes_true_within(millis(700), || {
                 channel(&server, "row").is_some_and(|now| now != *frozen)
             });
         } else {
@@ -51,7 +53,7 @@ async fn a_backend_that_hangs_does_not_keep_its_process_from_listening() {
             stop(server.query(listening));
         }
         guard.release().await.unwrap();
-        let guard = within(millis(5000), waiter).await.unwrap().unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         guard.release().await.unwrap();
         if replaced {
             break;
@@ -80,7 +82,7 @@ async fn a_waiter_is_never_without_its_channel() {
     let one = tokio::spawn(other.lock("one").wait(LONG).acquire());
     let two = tokio::spawn(other.lock("two").wait(LONG).acquire());
     let before = until_listening(&server, "one");
-    eventually(millis(5000), "the waiter listens", || {
+    eventually("the waiter listens", || {
         channel(&server, "two").as_ref() == Some(&before)
     });
     requests.delay_requests(millis(100));
@@ -96,20 +98,14 @@ async fn a_waiter_is_never_without_its_channel() {
     let deaf = "SELECT count(*) FROM distributed_lock.waiting WHERE channel IS NOT NULL AND NOT EXISTS (
         SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND ((classid::bigint << 32) | objid::bigint)
             = hashtextextended('distributed_lock listens ' || channel, 0))";
-    eventually(millis(5000), "the waiter listens elsewhere", || {
+    eventually("the waiter listens elsewhere", || {
         assert_eq!(server.query::<usize>(deaf), 0, "no process listens");
         channel(&server, "two").is_some_and(|now| now != before)
     });
     drop(lost);
-    within(millis(2000), one)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    soon(one).await.unwrap().unwrap().release().await.unwrap();
     guard.release().await.unwrap();
-    let guard = within(millis(2000), two).await.unwrap().unwrap();
+    let guard = soon(two).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -129,16 +125,16 @@ async fn a_waiter_that_can_not_listen_any_more_says_so_at_once() {
         server.until_waiting("row", n);
     }
     let last = "SELECT channel FROM distributed_lock.waiting WHERE name = 'lock:row' ORDER BY place DESC LIMIT 1";
-    eventually(millis(5000), "the last one listens", || {
+    eventually("the last one listens", || {
         !server.query::<String>(last).is_empty()
     });
     proxy.cut();
-    eventually(millis(1000), "the last one has asked again", || {
+    eventually("the last one has asked again", || {
         server.query::<String>(last).is_empty()
     });
     guard.release().await.unwrap();
     for other in others {
-        let guard = within(millis(5000), other).await.unwrap().unwrap();
+        let guard = soon(other).await.unwrap().unwrap();
         guard.release().await.unwrap();
     }
 }
@@ -156,9 +152,7 @@ async fn a_process_listens_again_after_an_outage_of_its_listener() {
     for _ in 0..2 {
         until_listening(&server, "row");
         proxy.cut();
-        eventually(millis(2000), "the waiter asks", || {
-            channel(&server, "row").is_none()
-        });
+        eventually("the waiter asks", || channel(&server, "row").is_none());
         proxy.heal();
     }
     until_listening(&server, "row");

@@ -2,7 +2,6 @@
 //! pooler, in a process that may not be ended, and of a waiter.
 
 use std::future::poll_fn;
-use std::time::Duration;
 
 use lock_runtime::{LockManager, Report};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
@@ -11,10 +10,9 @@ use lock_test_support::manager::{connected, warmed_up};
 use lock_test_support::pgbouncer::PgBouncer;
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{eventually, millis, patient, within};
+use lock_test_support::time::{eventually, millis, patient, soon};
 
 /// Longer than any machine takes for what must happen.
-const LONG: Duration = millis(20_000);
 
 /// A pooler reports the lost connection to the server as an error, which says nothing about the statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -26,9 +24,9 @@ async fn acquire_whose_reply_a_pooler_lost_is_released() {
     let locks = warmed_up(patient(pooler.url()).report(Report::Off)).await;
     before.hold_replies();
     let acquire = tokio::spawn(locks.lock("row").wait(millis(20_000)).acquire());
-    eventually(millis(3000), "it is carried out", || server.is_held("row"));
+    eventually("it is carried out", || server.is_held("row"));
     before.lose_held_replies();
-    let guard = within(millis(6000), acquire).await.unwrap().unwrap();
+    let guard = soon(acquire).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -71,7 +69,7 @@ async fn waiter_is_told_over_the_next_connection() {
     release.await.unwrap().unwrap();
     proxy.cut();
     proxy.heal();
-    let message = within(millis(3000), messages.recv()).await.unwrap();
+    let message = soon(messages.recv()).await.unwrap();
     assert!(message.starts_with("grant 0123"), "{message}");
 }
 
@@ -133,17 +131,17 @@ async fn wait_with_lost_reply_is_never_carried_out_after_the_release() {
     warm.release().await.unwrap();
     let held = proxy.held();
     proxy.strand();
-    eventually(LONG, "the waiter asks", || proxy.held() > held);
+    eventually("the waiter asks", || proxy.held() > held);
     guard.release().await.unwrap();
-    let guard = within(LONG, waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     let release = tokio::spawn(guard.release());
-    server.until_gone("row", LONG);
+    server.until_gone("row");
     let ended = proxy.ended();
     proxy.heal();
-    eventually(LONG, "the late request arrives", || proxy.ended() > ended);
+    eventually("the late request arrives", || proxy.ended() > ended);
     // It may not be confirmed within the call.
     drop(release.await.unwrap());
-    within(LONG, locks.shutdown()).await;
-    server.until_gone("row", millis(1000));
+    soon(locks.shutdown()).await;
+    server.until_gone("row");
     assert_eq!(server.waiting("row"), 0);
 }

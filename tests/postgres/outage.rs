@@ -6,7 +6,7 @@ use tokio_postgres::NoTls;
 use super::fixture::Fixture;
 use lock_test_support::manager::{connected, refusal, until_pinged};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{millis, patient, within};
+use lock_test_support::time::{millis, patient, soon};
 
 /// A release is not flushed. The process that sent it repeats it after a crash, however long the server is away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,7 +21,7 @@ async fn release_that_a_crash_undid_is_repeated() {
         // The process tries to connect meanwhile.
         tokio::time::sleep(millis(400)).await;
         server.restart();
-        server.until_gone("row", millis(4000));
+        server.until_gone("row");
     }
 }
 
@@ -39,7 +39,7 @@ async fn waiter_survives_a_crash_that_empties_the_queue() {
     assert!(!waiter.is_finished(), "the lock is held");
     server.until_waiting("row", 1);
     guard.release().await.unwrap();
-    let guard = within(millis(3000), waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -59,7 +59,7 @@ async fn connections_ended_by_the_server_are_replaced() {
             .locks()
             .lock(format!("other:{n}"))
             .wait(millis(2000));
-        let other = within(millis(2000), other.acquire()).await.unwrap();
+        let other = soon(other.acquire()).await.unwrap();
         other.release().await.unwrap();
     }
     tokio::time::sleep(millis(2000)).await;
@@ -87,10 +87,10 @@ async fn timeout_of_idle_sessions_ends_no_connection() {
     let before = pids();
     // Another session is idle since later than these.
     let session = tokio_postgres::connect(&server.url(), NoTls).await.unwrap();
-    assert!(within(millis(10_000), session.1).await.is_err());
+    assert!(soon(session.1).await.is_err());
     assert_eq!(pids(), before);
     guard.release().await.unwrap();
-    let guard = within(millis(5000), waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -110,7 +110,7 @@ async fn read_only_server_is_unavailable() {
     assert!(refused.is_unavailable(), "{refused}");
     let waiter = tokio::spawn(locks.lock("row").wait(millis(10_000)).acquire());
     server.alter("default_transaction_read_only", "off");
-    let guard = within(millis(3000), waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 

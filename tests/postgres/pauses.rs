@@ -68,7 +68,7 @@ fn pause_at_random<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(usize, usi
     let workers: Vec<_> = (0..PROCESSES).map(start).collect();
     workers
         .iter()
-        .for_each(|worker| drop(worker.expect("ready", LONG)));
+        .for_each(|worker| drop(worker.expect("ready")));
     let stale = || server.query::<usize>("SELECT count(*) FROM write WHERE read <> found");
     let mut rng = Rng::random();
     let least = std::env::var("LOCK_PAUSES").map_or(ROUNDS, |rounds| rounds.parse().unwrap());

@@ -45,7 +45,7 @@ async fn look_up_rows(settings: &str) {
     );
     requests(&server.url(), || server.execute(&fill)).await;
     // A connection counts when it ends.
-    eventually(millis(20_000), "the connections count", || {
+    eventually("the connections count", || {
         let inserted = "SELECT coalesce(sum(n_tup_ins), 0) FROM pg_stat_user_tables";
         server.query::<u64>(inserted) > 2 * ROWS + 10 && server.clients().is_empty()
     });

@@ -16,7 +16,7 @@ async fn acquisition_is_not_repeated_after_its_release() {
     let mutex = "SELECT pg_advisory_lock(hashtextextended('distributed_lock lock:one', 0))";
     other.batch_execute(mutex).await.unwrap();
     let acquire = |key| tokio::spawn(locks.lock(key).wait(millis(20_000)).acquire());
-    let happens = |what, is_so: &dyn Fn() -> bool| eventually(millis(20_000), what, is_so);
+    let happens = |what, is_so: &dyn Fn() -> bool| eventually(what, is_so);
     // As many rounds as may be under way. What follows waits, and goes out together.
     proxy.hold_replies();
     let first = acquire("first");

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use lock_test_support::manager::{connected, refusal};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+use lock_test_support::time::{NOISE, eventually, millis, patient, soon, within};
 
 /// The rights that the guide gives to a service.
 pub const RIGHTS: &str = "
@@ -30,7 +30,7 @@ pub async fn works(url: &str) {
             (before, left) = (left, guard.remaining());
         }
     };
-    within(millis(3000), renewed).await;
+    soon(renewed).await;
     let token = guard.fencing_token().await.unwrap();
     guard.release().await.unwrap();
     let guard = waiter.await.unwrap().unwrap();
@@ -76,9 +76,7 @@ async fn schema_that_was_made_meanwhile_is_used() {
     let second = tokio::spawn(async move { works(&url).await });
     let waits =
         "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory' AND usename = 'clerk'";
-    eventually(millis(5000), "the second waits", || {
-        server.query::<usize>(waits) > 0
-    });
+    eventually("the second waits", || server.query::<usize>(waits) > 0);
     let ddl = lock_runtime::postgres::schema("distributed_lock").unwrap();
     first.batch_execute(&(ddl + RIGHTS)).await.unwrap();
     first.commit().await.unwrap();
@@ -96,7 +94,7 @@ async fn lock_of_the_schema_that_is_kept_is_unavailable() {
     let error = LockManager::connect(config).await.unwrap_err();
     assert!(error.is_unavailable(), "{error:?}");
     let waits = "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'advisory'";
-    eventually(millis(5000), "no backend waits for ever", || {
+    eventually("no backend waits for ever", || {
         server.query::<usize>(waits) == 0
     });
 }
@@ -233,7 +231,7 @@ async fn dropped_schema_is_made_again() {
             }
         }
     };
-    let again = within(millis(5000), again).await;
+    let again = soon(again).await;
     assert!(server.is_held("row"));
     again.release().await.unwrap();
 }
@@ -258,9 +256,7 @@ async fn ended_rows_are_removed() {
         let guard = locks.lock("row").acquire().await.unwrap();
         guard.release().await.unwrap();
     }
-    eventually(millis(5000), "the rows are gone", || {
-        server.query::<usize>(ended) == 0
-    });
+    eventually("the rows are gone", || server.query::<usize>(ended) == 0);
     locks.shutdown().await;
 }
 
@@ -326,7 +322,7 @@ async fn reader_sees_the_locks_and_can_take_none() {
     }
     server.execute("DELETE FROM distributed_lock.held WHERE token = 'x'");
     guard.release().await.unwrap();
-    let guard = within(millis(5000), waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -354,7 +350,7 @@ async fn viewer_sees_the_locks_and_can_take_none() {
             }
         }
     };
-    assert_eq!(within(millis(10_000), seen).await, "orders");
+    assert_eq!(soon(seen).await, "orders");
     assert_eq!(viewer.list("").await.unwrap().len(), 1);
     assert_eq!(viewer.processes().await.unwrap().len(), 1);
     let acquired = viewer.lock("other").acquire().await.err().unwrap();
@@ -393,9 +389,9 @@ async fn operator_with_the_rights_of_a_service_takes_a_lock() {
     };
     assert_eq!([held, pinned], ["t", "f"]);
     assert!(number.parse::<u64>().unwrap() > before);
-    let next = within(millis(5000), waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     assert!(next.fencing_token().await.unwrap() > number.parse().unwrap());
-    within(millis(20_000), guard.lost()).await;
+    soon(guard.lost()).await;
     drop(guard);
     next.release().await.unwrap();
 }

@@ -74,7 +74,7 @@ fn pause_a_holder<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(String, i32
     }
     let server = server_with_account();
     let mut paused = Worker::start(test, &[&server.url(), &ensured.to_string()]);
-    paused.expect("has read", LONG);
+    paused.expect("has read");
     paused.pause();
     block_on(async {
         let locks = connected(patient(server.url())).await;
@@ -92,7 +92,7 @@ fn pause_a_holder<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(String, i32
     paused.order("write");
     paused.resume();
     let report = paused.event(LONG).unwrap();
-    paused.succeeds(LONG);
+    paused.succeeds();
     Some((report, server.query("SELECT balance FROM account")))
 }
 
@@ -416,7 +416,7 @@ async fn transaction_that_keeps_a_lock_is_found_and_ended() {
     assert_eq!(found[3], "idle in transaction", "{found:?}");
     server.execute(&format!("SELECT pg_terminate_backend({})", found[0]));
     assert!(transaction.commit().await.is_err());
-    eventually(NOISE, "it is gone", || server.rows(query).is_empty());
+    eventually("it is gone", || server.rows(query).is_empty());
     guard.release().await.unwrap();
     locks.shutdown().await;
 }

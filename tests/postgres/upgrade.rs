@@ -12,7 +12,7 @@ use tokio_postgres::{Client, NoTls};
 use super::schema::{RIGHTS, role, works};
 use lock_test_support::manager::{connected, refusal};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{eventually, millis, patient, within};
+use lock_test_support::time::{eventually, millis, patient, soon};
 
 const VERSION_1: &str = include_str!("version_1.sql");
 const VERSION_2: &str = include_str!("version_2.sql");
@@ -113,7 +113,7 @@ async fn clients_of_version_1_go_on_while_the_schema_is_upgraded() {
             Arc::clone(&ends),
         ));
     }
-    eventually(millis(5000), "a holder", || server.is_held("row"));
+    eventually("a holder", || server.is_held("row"));
     let mut managers = JoinSet::new();
     for _ in 0..6 {
         let (config, inside) = (patient(server.url()), Arc::clone(&inside));
@@ -130,14 +130,14 @@ async fn clients_of_version_1_go_on_while_the_schema_is_upgraded() {
             locks.shutdown().await;
         });
     }
-    within(millis(30_000), managers.join_all()).await;
+    soon(managers.join_all()).await;
     assert_eq!(version(&server), "distributed locks, version 3");
     let before = server.query::<usize>("SELECT last_value FROM distributed_lock.fence");
-    eventually(millis(5000), "more holders", || {
+    eventually("more holders", || {
         server.query::<usize>("SELECT last_value FROM distributed_lock.fence") > before
     });
     ends.store(true, SeqCst);
-    let holds = within(millis(30_000), early.join_all()).await;
+    let holds = soon(early.join_all()).await;
     assert!(holds.iter().all(|holds| *holds > 0), "{holds:?}");
 }
 
@@ -159,7 +159,7 @@ async fn waiter_of_version_1_keeps_its_place() {
     first.release().await;
     assert!(second.wait().await, "it was there before the third");
     second.release().await;
-    let third = within(millis(3000), third).await.unwrap().unwrap();
+    let third = soon(third).await.unwrap().unwrap();
     third.release().await.unwrap();
 }
 
@@ -212,7 +212,7 @@ async fn locks_go_on_with_version_2_until_a_role_may_upgrade_it() {
         let waiter = tokio::spawn(forbidden.lock("row").wait(millis(10_000)).acquire());
         server.until_waiting("row", 1);
         guard.release().await.unwrap();
-        let guard = within(millis(5000), waiter).await.unwrap().unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         guard.fencing_token().await.unwrap();
         guard.release().await.unwrap();
     };

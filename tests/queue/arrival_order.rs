@@ -7,7 +7,7 @@ use tokio::task::{JoinSet, block_in_place};
 use super::fixture::{LONG, fair, managers_with, waits};
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{millis, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const MANY: usize = 16;
@@ -31,7 +31,7 @@ async fn grants_follow_arrival_order() {
         server.until_waiting("door", before + 1);
     }
     holder.release().await.unwrap();
-    within(NOISE * 4, waiters.join_all()).await;
+    soon(waiters.join_all()).await;
     assert_eq!(*order.lock().unwrap(), arrivals);
 }
 
@@ -62,7 +62,7 @@ async fn returning_waiter_queues_last() {
         server.until_waiting("door", n + 1);
     }
     holder.release().await.unwrap();
-    within(LONG, waiters.join_all()).await;
+    soon(waiters.join_all()).await;
     let order = order.lock().unwrap();
     for turns in order.chunks(4) {
         let mut turns = turns.to_vec();
@@ -91,7 +91,7 @@ async fn shortest_ttl_serves_all_waiters() {
             locks.shutdown().await;
         });
     }
-    within(millis(10_000), waiters.join_all()).await;
+    soon(waiters.join_all()).await;
 }
 
 /// In the other process: queues when ordered to, and reports its fencing token.
@@ -124,14 +124,14 @@ fn grants_follow_arrival_order_across_processes() {
         let locks = connected(server.url()).await;
         let holder = locks.lock("door").acquire().await.unwrap();
         for (before, worker) in workers.iter_mut().enumerate() {
-            worker.expect("ready", LONG);
+            worker.expect("ready");
             worker.order("wait");
             server.until_waiting("door", before + 1);
         }
         holder.release().await.unwrap();
-        let number = |worker: &Worker| worker.expect("had", LONG).parse::<u64>().unwrap();
+        let number = |worker: &Worker| worker.expect("had").parse::<u64>().unwrap();
         workers.iter().map(number).collect::<Vec<_>>()
     });
     assert!(numbers.is_sorted_by(|one, next| one < next), "{numbers:?}");
-    workers.iter_mut().for_each(|worker| worker.succeeds(LONG));
+    workers.iter_mut().for_each(|worker| worker.succeeds());
 }

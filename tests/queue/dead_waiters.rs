@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use super::fixture::{LONG, fair, waits};
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, Stopwatch, millis, within};
+use lock_test_support::time::{Timed, millis, soon, within};
 use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 
 /// The initial lease of a granted lock.
@@ -26,7 +26,9 @@ pub fn wait_in_queue(url: &str) {
     });
 }
 
+/// Fields drop in order.
 pub struct Line {
+    _timed: Timed,
     pub server: Server,
     pub workers: Vec<Worker>,
 }
@@ -52,6 +54,7 @@ pub fn behind_on<T: Fn() + Copy>(
     processes: usize,
     happens: impl FnOnce(&mut [Worker]),
 ) -> (Line, Duration) {
+    let timed = Timed::start();
     let mut workers = Vec::new();
     let waited = block_on(async {
         let locks = connected(fair(&server.url())).await;
@@ -59,22 +62,27 @@ pub fn behind_on<T: Fn() + Copy>(
         let holder = locks.lock("door").acquire().await.unwrap();
         for before in 0..processes {
             workers.push(Worker::start(test, &[&server.url()]));
-            workers[before].expect("waits", LONG);
+            workers[before].expect("waits");
             server.until_waiting("door", before + 1);
         }
         let last = waits(&other, "door");
         server.until_waiting("door", processes + 1);
         happens(&mut workers);
         holder.release().await.unwrap();
-        let start = Stopwatch::start();
-        let guard = within(LONG, last).await.unwrap().unwrap();
+        let start = Instant::now();
+        let guard = soon(last).await.unwrap().unwrap();
         let waited = start.elapsed();
         guard.release().await.unwrap();
         locks.shutdown().await;
         other.shutdown().await;
         waited
     });
-    (Line { server, workers }, waited)
+    let line = Line {
+        _timed: timed,
+        server,
+        workers,
+    };
+    (line, waited)
 }
 
 /// Waits as a reader beside another one, behind writers of other processes, which then end. Returns the wait from then
@@ -88,6 +96,7 @@ fn reads_behind<T: Fn() + Copy>(
     if let Some(arguments) = arguments() {
         return wait_in_queue(&arguments[0]);
     }
+    let _timed = Timed::start();
     let server = Server::start();
     let mut workers = Vec::new();
     block_on(async {
@@ -96,7 +105,7 @@ fn reads_behind<T: Fn() + Copy>(
         let reader = locks.lock("door").read().acquire().await.unwrap();
         for before in 0..writers {
             workers.push(Worker::start(test, &[&server.url()]));
-            workers[before].expect("waits", LONG);
+            workers[before].expect("waits");
             server.until_waiting("door", before + 1);
         }
         let behind = tokio::spawn(other.lock("door").read().wait(LONG).acquire());
@@ -104,9 +113,9 @@ fn reads_behind<T: Fn() + Copy>(
         // The bound counts from any moment between two polls.
         tokio::time::sleep(millis(700)).await;
         workers.iter_mut().for_each(ends);
-        let (watch, start) = (Stopwatch::start(), Instant::now());
-        let guard = within(LONG, behind).await.unwrap().unwrap();
-        let (waited, most) = (start.elapsed(), most + watch.stalled());
+        let start = Instant::now();
+        let guard = soon(behind).await.unwrap().unwrap();
+        let waited = start.elapsed();
         println!("{writers} dead writers: {waited:?} of {most:?}");
         assert!(waited < most, "{waited:?}, and {most:?} at most");
         guard.release().await.unwrap();
@@ -115,7 +124,7 @@ fn reads_behind<T: Fn() + Copy>(
         other.shutdown().await;
     });
     workers.iter_mut().for_each(Worker::kill);
-    server.until_gone("lock:door", LONG);
+    server.until_gone("lock:door");
 }
 
 #[test]
@@ -167,8 +176,8 @@ fn killed_middle_waiter_causes_no_delay() {
     if let Some((mut line, waited)) = line {
         assert!(waited < millis(1000), "{waited:?}");
         for worker in [0, 2] {
-            line.workers[worker].expect("had Ok(()) Ok(())", LONG);
-            line.workers[worker].succeeds(LONG);
+            line.workers[worker].expect("had Ok(()) Ok(())");
+            line.workers[worker].succeeds();
         }
     }
 }
@@ -200,8 +209,8 @@ fn stopped_first_waiter_delays_others_by_one_grant_lease() {
             "the resumed waiter reports that it holds the lock"
         );
         line.server.query::<()>("DEL lock:door");
-        line.workers[0].expect("had Ok(()) Ok(())", NOISE + millis(1000));
-        line.workers[0].succeeds(LONG);
+        line.workers[0].expect("had Ok(()) Ok(())");
+        line.workers[0].succeeds();
     }
 }
 
@@ -218,13 +227,13 @@ fn briefly_stopped_waiter_keeps_its_grant() {
         let url = server.url();
         let mut worker = Worker::start(briefly_stopped_waiter_keeps_its_grant, &[&url]);
         server.until_waiting("door", 1);
-        worker.expect("waits", LONG);
+        worker.expect("waits");
         worker.pause();
         holder.release().await.unwrap();
         tokio::time::sleep(GRANT / 4).await;
         worker.resume();
-        worker.expect("had Ok(()) Ok(())", NOISE);
-        worker.succeeds(LONG);
+        worker.expect("had Ok(()) Ok(())");
+        worker.succeeds();
     });
 }
 
@@ -247,7 +256,7 @@ fn foreign_delete_is_noticed_behind_killed_waiter() {
         server.until_waiting("door", 2);
         worker.kill();
         server.query::<()>("DEL lock:door");
-        let guard = within(millis(2000), next).await.unwrap().unwrap();
+        let guard = soon(next).await.unwrap().unwrap();
         guard.release().await.unwrap();
         locks.shutdown().await;
     });
@@ -273,7 +282,7 @@ fn lock_is_acquired_after_holder_and_first_waiter_are_killed() {
         lock_is_acquired_after_holder_and_first_waiter_are_killed,
         &[&server.url()],
     );
-    worker.expect("held", LONG);
+    worker.expect("held");
     server.until_waiting("door", 1);
     block_on(async {
         let locks = connected(fair(&server.url())).await;

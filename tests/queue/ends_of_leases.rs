@@ -3,13 +3,13 @@
 use lock_runtime::LockManager;
 
 use super::dead_waiters::wait_in_queue;
-use super::fixture::{LONG, fair, waits};
+use super::fixture::{fair, waits};
 use super::lua::{Claim, Lua, Names, connect};
 use super::script_trace::{GRACE, TTL};
 use lock_test_support::manager::connected;
 use lock_test_support::pollers::Pollers;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{millis, soon};
 use lock_test_support::worker::{Worker, arguments, block_on};
 
 /// A second process waits first, and is stopped before `end` ends the lease that it waits for. The next waiter must
@@ -31,12 +31,12 @@ fn behind_a_stopped_waiter<T: Fn() + Copy>(
             end(&locks, &server, &first).await;
             let waiter = waits(&next, "door");
             let pollers = Pollers::start(newcomers.clone(), |locks| locks.lock("door"));
-            let guard = within(LONG, waiter).await.unwrap().unwrap();
+            let guard = soon(waiter).await.unwrap().unwrap();
             assert_eq!(pollers.holds(), 0, "newcomers came first");
             guard.release().await.unwrap();
-            within(LONG, pollers.end()).await;
+            soon(pollers.end()).await;
             first.kill();
-            server.until_gone("lock:door", LONG);
+            server.until_gone("lock:door");
         }
     });
 }
@@ -92,7 +92,7 @@ fn key_outlasts_the_lease_by_half_a_second() {
     );
     let left: u64 = server.query("PTTL lock:door");
     assert!((GRACE..=300 + GRACE).contains(&left), "{left} ms");
-    server.until_gone("lock:door", millis(300 + GRACE) + NOISE);
+    server.until_gone("lock:door");
     server.query::<()>("DEL lock:::queue:door lock:::waiters:door");
 }
 
@@ -150,6 +150,6 @@ fn holder_has_lost_the_lock_at_the_end_of_its_lease() {
         let mut fence = lua.fence.prepare_invoke();
         fence.key("lock:door").key("lock:::fence").arg(token);
         assert_eq!(fence.invoke::<Option<u64>>(&mut connection).unwrap(), None);
-        server.until_gone("lock:door", NOISE);
+        server.until_gone("lock:door");
     }
 }

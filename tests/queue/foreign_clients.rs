@@ -5,9 +5,7 @@ use std::time::Duration;
 use super::fixture::{LONG, fair, managers, managers_with, waiter, waits};
 use lock_test_support::manager::{connected, silent};
 use lock_test_support::server::{Monitor, Server};
-use lock_test_support::time::{NOISE, millis, within};
-
-const SOON: Duration = Duration::from_secs(1);
+use lock_test_support::time::{NOISE, PATIENCE, millis, soon, within};
 
 /// Another client frees the lock by `DEL`, which publishes no message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -24,7 +22,7 @@ async fn foreign_delete_serves_whole_queue() {
     tokio::time::sleep(millis(2500)).await;
     server.query::<()>("DEL lock:door");
     for waiter in waiting {
-        let guard = within(SOON, waiter).await.unwrap().unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         guard.release().await.unwrap();
     }
 }
@@ -43,7 +41,7 @@ async fn foreign_delete_is_noticed_after_first_waiter_left() {
     first.abort();
     server.until_waiting("door", 1);
     server.query::<()>("DEL lock:door");
-    let guard = within(SOON, second).await.unwrap().unwrap();
+    let guard = soon(second).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -58,9 +56,9 @@ async fn foreign_delete_is_noticed_after_first_waiter_was_served() {
     let second = waits(&managers[2], "door");
     server.until_waiting("door", 2);
     holder.release().await.unwrap();
-    let served = within(NOISE, first).await.unwrap().unwrap();
+    let served = soon(first).await.unwrap().unwrap();
     server.query::<()>("DEL lock:door");
-    let guard = within(SOON, second).await.unwrap().unwrap();
+    let guard = soon(second).await.unwrap().unwrap();
     drop(served);
     guard.release().await.unwrap();
 }
@@ -70,17 +68,17 @@ async fn lock_without_expiry_is_busy_until_deleted() {
     let server = Server::start();
     let locks = connected(silent(server.url())).await;
     server.query::<()>("SET lock:door other-client");
-    let busy = locks.lock("door").wait(NOISE).acquire().await;
+    let busy = locks.lock("door").wait(PATIENCE).acquire().await;
     assert!(busy.unwrap_err().is_busy());
     server.query::<()>("DEL lock:door");
     server.query::<()>("HSET lock:door field value");
-    let busy = locks.lock("door").wait(NOISE).acquire().await;
+    let busy = locks.lock("door").wait(PATIENCE).acquire().await;
     assert!(
         busy.unwrap_err().is_busy(),
         "a key of another type counts as held"
     );
     server.query::<()>("DEL lock:door");
-    within(NOISE, locks.lock("door").acquire())
+    soon(locks.lock("door").acquire())
         .await
         .unwrap()
         .release()

@@ -11,7 +11,10 @@ use super::fixture::{LONG, fair, managers_with, waits};
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, Stopwatch, comes_true, eventually, millis, patient, within};
+use lock_test_support::time::{
+    NOISE, comes_true_within, eventually, millis, patient, soon, within,
+};
+use tokio::time::Instant;
 
 /// Acquires the lock `rounds` times on each manager, concurrently. Returns the longest wait.
 async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
@@ -21,7 +24,7 @@ async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
         let (locks, longest) = (locks.clone(), longest.clone());
         tasks.spawn(async move {
             for _ in 0..rounds {
-                let start = Stopwatch::start();
+                let start = Instant::now();
                 let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
                 let waited = start.elapsed().as_millis() as u64;
                 longest.fetch_max(waited, Relaxed);
@@ -31,7 +34,7 @@ async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
             }
         });
     }
-    within(LONG, tasks.join_all()).await;
+    soon(tasks.join_all()).await;
     Duration::from_millis(longest.load(Relaxed))
 }
 
@@ -60,7 +63,7 @@ async fn unanswered_subscription_delays_first_waiter_briefly() {
     let held = other.lock("door").acquire().await.unwrap();
     proxy.swallow_one_more_connection();
     let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
-    eventually(LONG, "a subscription", || proxy.swallowed() == 1);
+    eventually("a subscription", || proxy.swallowed() == 1);
     held.release().await.unwrap();
     let handed = within(millis(1000) + NOISE, waiter).await.unwrap().unwrap();
     handed.release().await.unwrap();
@@ -89,7 +92,7 @@ async fn lost_grant_message_is_found_by_polling() {
         let waiter = waits(&locks, "door");
         server.until_waiting("door", 1);
         holder.release().await.unwrap();
-        let guard = within(millis(1000), waiter).await.unwrap().unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         // The grant's lease is renewed.
         assert!(guard.remaining() > millis(500), "{:?}", guard.remaining());
         guard.release().await.unwrap();
@@ -110,7 +113,7 @@ async fn killed_subscriptions_delay_waiters_briefly() {
                 let now = server.query::<usize>("CLIENT KILL TYPE pubsub");
                 // On a slow machine, the processes need longer to subscribe again. Some connections do not come back:
                 // those of managers that have just connected.
-                comes_true(millis(500), || {
+                comes_true_within(millis(500), || {
                     let clients = server.query::<String>("CLIENT LIST TYPE pubsub");
                     clients.lines().count() >= now || done.load(Relaxed)
                 });
@@ -148,7 +151,7 @@ async fn waiter_polls_at_once_after_resubscribing() {
     holder.release().await.unwrap();
     let first = async { first.await.unwrap().unwrap().release().await.unwrap() };
     let second = async { second.await.unwrap().unwrap().release().await.unwrap() };
-    within(NOISE, async { tokio::join!(first, second) }).await;
+    soon(async { tokio::join!(first, second) }).await;
 }
 
 /// The waiter polls and acquires the lock past a dead waiter, so both a reply and a message report it. The
@@ -163,9 +166,9 @@ async fn late_grant_message_keeps_lock_held() {
         server.until_waiting("door", 1);
         server.query::<()>("ZADD lock:::queue:door 0 ghost");
         server.query::<()>("DEL lock:door");
-        let guard = within(millis(1500), waiter).await.unwrap().unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         guard.release().await.expect("the guard held the lock");
-        server.until_gone("lock:door", NOISE);
+        server.until_gone("lock:door");
     }
     locks.shutdown().await;
 }

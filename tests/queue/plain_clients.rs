@@ -14,7 +14,7 @@ use super::lua::{Names, connect};
 use lock_test_support::exclusion::{Exclusion, UNLIMITED};
 use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis, within};
+use lock_test_support::time::{NOISE, eventually, millis, soon};
 
 /// The ttl of every plain lock, in milliseconds.
 const TTL: u64 = 20_000;
@@ -223,7 +223,7 @@ async fn plain_clients_and_all_kinds_of_locks_exclude_each_other() {
             });
         }
     }
-    within(LONG, tasks.join_all()).await;
+    soon(tasks.join_all()).await;
     for thread in threads {
         thread.join().unwrap();
     }
@@ -247,7 +247,7 @@ async fn late_release_of_a_plain_client_affects_no_reader() {
     server.query::<()>("PEXPIRE lock:door 1");
     let mut guards = Vec::new();
     for reader in readers {
-        guards.push(within(NOISE * 2, reader).await.unwrap().unwrap());
+        guards.push(soon(reader).await.unwrap().unwrap());
     }
     assert_eq!(server.query::<String>("TYPE lock:door"), "zset");
     assert!(!client.release(&held));
@@ -255,5 +255,5 @@ async fn late_release_of_a_plain_client_affects_no_reader() {
         assert!(guard.is_valid());
         guard.release().await.unwrap();
     }
-    eventually(NOISE, "the lock is free", || !server.exists("lock:door"));
+    eventually("the lock is free", || !server.exists("lock:door"));
 }

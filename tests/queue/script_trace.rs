@@ -234,8 +234,7 @@ impl Trace {
             }
             Forgets(client) => {
                 let tombstone = tombstone(&client.to_string());
-                self.server
-                    .until_gone(&tombstone, std::time::Duration::from_secs(3));
+                self.server.until_gone(&tombstone);
                 Ok(())
             }
             MemoryIsFull => {

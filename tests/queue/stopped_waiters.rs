@@ -13,20 +13,19 @@ use super::subscription::Subscription;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::{Stopwatch, eventually, millis, within};
+use lock_test_support::time::{Timed, eventually, millis, soon};
 use lock_test_support::worker::{Worker, arguments};
 
-/// Returns the longest delay that `dead` consecutive dead waiters may cause, plus the time the machine
-/// stalled.
-fn most(dead: usize, stalls: &Stopwatch) -> Duration {
-    GRANT + millis(200) * dead as u32 + millis(50) + stalls.stalled()
+/// Returns the longest delay that `dead` consecutive dead waiters may cause.
+fn most(dead: usize) -> Duration {
+    GRANT + millis(200) * dead as u32 + millis(50)
 }
 
 fn stopped<T: Fn() + Copy>(test: T, dead: usize) {
-    let stalls = Stopwatch::start();
+    let _timed = Timed::start();
     let stop = |workers: &mut [Worker]| workers.iter().for_each(Worker::pause);
     if let Some((mut line, waited)) = behind(test, dead, stop) {
-        let most = most(dead, &stalls);
+        let most = most(dead);
         println!("{dead} stopped: {waited:?} of {most:?}");
         assert!(waited < most, "{waited:?}, and {most:?} at most");
         // The stopped waiters lost their queue entries, and nothing else.
@@ -34,8 +33,8 @@ fn stopped<T: Fn() + Copy>(test: T, dead: usize) {
             worker.resume();
         }
         for worker in &mut line.workers {
-            worker.expect("had Ok(()) Ok(())", LONG);
-            worker.succeeds(LONG);
+            worker.expect("had Ok(()) Ok(())");
+            worker.succeeds();
         }
     }
 }
@@ -64,14 +63,14 @@ fn killed_waiters_are_skipped_despite_pattern_listener() {
     let server = Server::start();
     let mut listener = UnixStream::connect(server.socket()).unwrap();
     listener.write_all(b"PSUBSCRIBE *\r\n").unwrap();
-    let stalls = Stopwatch::start();
+    let _timed = Timed::start();
     let (_line, waited) = behind_on(
         server,
         killed_waiters_are_skipped_despite_pattern_listener,
         3,
         |workers| workers.iter_mut().for_each(Worker::kill),
     );
-    assert!(waited < millis(1000) + stalls.stalled(), "{waited:?}");
+    assert!(waited < millis(1000), "{waited:?}");
 }
 
 /// Their connections stay open but carry no data.
@@ -90,20 +89,20 @@ async fn black_holed_waiters_delay_others_by_2_s_and_a_fifth_each() {
     }
     let last = waits(&last, "door");
     server.until_waiting("door", 5);
-    let stalls = Stopwatch::start();
+    let _timed = Timed::start();
     proxy.black_hole();
     holder.release().await.unwrap();
     let start = Instant::now();
-    let guard = within(LONG, last).await.unwrap().unwrap();
-    let (waited, most) = (start.elapsed(), most(4, &stalls));
+    let guard = soon(last).await.unwrap().unwrap();
+    let (waited, most) = (start.elapsed(), most(4));
     assert!(waited < most, "{waited:?}, and {most:?} at most");
     proxy.heal();
     guard.release().await.unwrap();
     dead.iter().for_each(JoinHandle::abort);
-    eventually(LONG, "the queue is empty", || server.waiting("door") == 0);
+    eventually("the queue is empty", || server.waiting("door") == 0);
     // A lock granted meanwhile is released through the proxy.
     for locks in cut_off {
-        within(LONG, locks.shutdown()).await;
+        soon(locks.shutdown()).await;
     }
 }
 
@@ -122,12 +121,12 @@ async fn stale_queue_entries_delay_waiter_by_a_fifth_of_a_second() {
         assert_eq!(lua.wait(&mut connection, &claim, 0).unwrap()[0], 2);
     }
     let locks = connected(server.url()).await;
-    let stalls = Stopwatch::start();
+    let _timed = Timed::start();
     let start = Instant::now();
     let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
     let waited = start.elapsed();
     // The lease, its poll behind the four, the time the woken entries have to respond, and its next poll.
-    let most = millis(1000 + 200 + 200 + 200 + 100) + stalls.stalled();
+    let most = millis(1000 + 200 + 200 + 200 + 100);
     assert!(waited < most, "{waited:?}, and {most:?} at most");
     guard.release().await.unwrap();
 }

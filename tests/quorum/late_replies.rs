@@ -3,7 +3,8 @@
 use super::members::{Members, through};
 use lock_test_support::manager::{connected, warmed_up};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{NOISE, Stopwatch, begin, millis, within};
+use lock_test_support::time::{NOISE, begin, millis, soon};
+use tokio::time::Instant;
 
 /// A majority grants the lock, but its replies arrive after the attempt has ended.
 #[tokio::test]
@@ -14,7 +15,7 @@ async fn late_votes_leave_no_lock() {
     for hole in [Proxy::hold_replies, Proxy::black_hole] {
         hole(&proxies[0]);
         hole(&proxies[2]);
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let error = locks.lock("door").try_acquire().await.unwrap_err();
         assert!(
             start.elapsed() < millis(600) + NOISE,
@@ -24,17 +25,12 @@ async fn late_votes_leave_no_lock() {
         assert!(error.is_unavailable(), "{error}");
         proxies[0].heal();
         proxies[2].heal();
-        members.until_held_by("door", &[], millis(3000));
+        members.until_held_by("door", &[]);
         let next = locks.lock("door").wait(millis(3000)).acquire();
-        within(millis(3000), next)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
-        members.until_held_by("door", &[], NOISE);
+        soon(next).await.unwrap().release().await.unwrap();
+        members.until_held_by("door", &[]);
     }
-    within(millis(2000), locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// A second try to release does not find the lock that the first one released; it still counts as released.
@@ -44,21 +40,21 @@ async fn release_with_lost_replies_reports_success() {
     let proxies = members.proxies();
     let locks = connected(through(&proxies).command_timeout(millis(3000))).await;
     let guard = locks.lock("door").acquire().await.unwrap();
-    members.until_held_by("door", &[0, 1, 2], millis(3000));
+    members.until_held_by("door", &[0, 1, 2]);
     // All members have the script, so that the first request releases the lock. A release is sent to a
     // member only after its reply to the vote: no earlier reply is held below.
     let warm = locks.lock("warm").acquire().await.unwrap();
-    members.until_held_by("warm", &[0, 1, 2], millis(3000));
+    members.until_held_by("warm", &[0, 1, 2]);
     warm.release().await.unwrap();
-    members.until_held_by("warm", &[], millis(3000));
+    members.until_held_by("warm", &[]);
     let unheard = &proxies[..2];
     unheard.iter().for_each(Proxy::hold_replies);
     let release = tokio::spawn(guard.release());
     // The replies of two members may be lost only after all three have released the lock: earlier, a lost
     // reply may belong to the acquisition, and a release waits for a majority, not for all.
-    members.until_held_by("door", &[], millis(3000));
+    members.until_held_by("door", &[]);
     unheard.iter().for_each(Proxy::lose_held_replies);
-    within(millis(3000), release).await.unwrap().unwrap();
+    soon(release).await.unwrap().unwrap();
     let lost: usize = proxies.iter().map(Proxy::lost_replies).sum();
     assert_eq!(lost, 2);
 }
@@ -82,10 +78,10 @@ async fn dropped_calls_leave_no_lock() {
             proxy.heal();
         }
         for n in 0..20 {
-            members.until_held_by(&format!("door:{n}"), &[], millis(3000));
+            members.until_held_by(&format!("door:{n}"), &[]);
         }
     }
-    within(millis(2000), locks.shutdown()).await;
+    soon(locks.shutdown()).await;
 }
 
 /// A member that was silent during acquisition and release keeps no lock.
@@ -100,6 +96,6 @@ async fn paused_member_keeps_no_released_lock() {
     }
     members.0[1].resume();
     for n in 0..20 {
-        members.until_held_by(&format!("door:{n}"), &[], millis(3000));
+        members.until_held_by(&format!("door:{n}"), &[]);
     }
 }

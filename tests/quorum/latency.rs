@@ -6,7 +6,8 @@ use lock_runtime::Config;
 
 use super::members::{Members, through};
 use lock_test_support::manager::connected;
-use lock_test_support::time::{Stopwatch, millis, patient};
+use lock_test_support::time::{millis, patient};
+use tokio::time::Instant;
 
 /// The number of measurements whose median counts.
 const TIMES: usize = 15;
@@ -21,13 +22,13 @@ async fn measure(config: Config) -> Took {
     let locks = connected(patient(config)).await;
     let (mut acquire, mut release, mut fence) = (Vec::new(), Vec::new(), Vec::new());
     for n in 0..TIMES {
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let guard = locks.lock(format!("door:{n}")).acquire().await.unwrap();
         acquire.push(start.elapsed());
-        let start = Stopwatch::start();
+        let start = Instant::now();
         guard.fencing_token().await.unwrap();
         fence.push(start.elapsed());
-        let start = Stopwatch::start();
+        let start = Instant::now();
         guard.release().await.unwrap();
         release.push(start.elapsed());
     }
@@ -91,7 +92,7 @@ async fn handoff_latency_is_that_of_median_member() {
         let lock = both[n % 2].lock("door").wait(millis(10_000));
         let waiting = tokio::spawn(lock.acquire());
         tokio::time::sleep(millis(150)).await;
-        let start = Stopwatch::start();
+        let start = Instant::now();
         guard.release().await.unwrap();
         guard = waiting.await.unwrap().unwrap();
         gaps.push(start.elapsed());

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::LockError;
 
 use super::members::Members;
-use lock_test_support::time::{NOISE, comes_true, eventually, millis, within};
+use lock_test_support::time::{NOISE, comes_true_within, eventually, millis, within};
 
 /// One member after the other restarts without data and gets the lock again from the holder. In the end no
 /// member has had the lock all along.
@@ -16,18 +16,18 @@ async fn restarted_member_regains_lock_from_renewal() {
     let lock = locks.lock("door").ttl(millis(1500)).acquire();
     let guard = lock.await.unwrap();
     let token = guard.fencing_token().await.unwrap();
-    members.until_held_by("door", &[0, 1, 2], NOISE);
+    members.until_held_by("door", &[0, 1, 2]);
     for forgetful in 0..3 {
         members.0[forgetful].kill();
         members.0[forgetful].restart();
         assert!(!members.0[forgetful].exists("lock:door"));
-        members.until_held_by("door", &[0, 1, 2], millis(1500) + NOISE);
+        members.until_held_by("door", &[0, 1, 2]);
         assert!(guard.is_valid());
         let other = members.connect().await;
         assert!(other.lock("door").try_acquire().await.unwrap().is_none());
     }
     guard.release().await.unwrap();
-    members.until_held_by("door", &[], NOISE);
+    members.until_held_by("door", &[]);
     let next = locks.lock("door").acquire().await.unwrap();
     assert!(next.fencing_token().await.unwrap() > token);
     next.release().await.unwrap();
@@ -42,7 +42,7 @@ async fn majority_restarted_too_early_allows_two_holders() {
     let (locks, other) = (members.connect().await, members.connect().await);
     let first = locks.lock("door").acquire().await.unwrap();
     let token = first.fencing_token().await.unwrap();
-    members.until_held_by("door", &[0, 1, 2], NOISE);
+    members.until_held_by("door", &[0, 1, 2]);
     assert!(other.lock("door").try_acquire().await.unwrap().is_none());
     // Two members at once, before the first holder's next renewal, which is due in ten seconds.
     for forgetful in [0, 1] {
@@ -57,7 +57,7 @@ async fn majority_restarted_too_early_allows_two_holders() {
     // an unanswered request may have released the lock.
     loop {
         let third = locks.lock("window").acquire().await.unwrap();
-        let reached = comes_true(millis(200), || members.holding("window").len() == 3);
+        let reached = comes_true_within(millis(200), || members.holding("window").len() == 3);
         third.release().await.unwrap();
         if reached {
             break;
@@ -66,7 +66,7 @@ async fn majority_restarted_too_early_allows_two_holders() {
     assert!(first.release().await.unwrap_err().is_lost());
     assert!(second.is_valid());
     second.release().await.unwrap();
-    members.until_held_by("door", &[], NOISE);
+    members.until_held_by("door", &[]);
 }
 
 /// The rule that prevents this: the members restart after every lease that they may have lost has ended.
@@ -77,7 +77,7 @@ async fn majority_restarted_after_lease_allows_one_holder() {
     let mut members = Members::start(3);
     let (locks, other) = (members.connect().await, members.connect().await);
     let first = locks.lock("door").ttl(TTL).acquire().await.unwrap();
-    members.until_held_by("door", &[0, 1, 2], NOISE);
+    members.until_held_by("door", &[0, 1, 2]);
     for forgetful in [0, 1] {
         members.0[forgetful].kill();
     }
@@ -104,18 +104,18 @@ async fn paused_majority_keeps_lock() {
     let mut members = Members::start(3);
     let (locks, other) = (members.connect().await, members.connect().await);
     let first = locks.lock("door").acquire().await.unwrap();
-    members.until_held_by("door", &[0, 1, 2], NOISE);
+    members.until_held_by("door", &[0, 1, 2]);
     members.0[0].pause();
     members.0[1].pause();
     let error = other.lock("door").try_acquire().await.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     members.0[0].resume();
     members.0[1].resume();
-    eventually(millis(3000) + NOISE, "the resumed members answer", || {
+    eventually("the resumed members answer", || {
         members.0[0].exists("lock:door")
     });
     let busy = other.lock("door").wait(millis(1000)).acquire().await;
     assert!(busy.unwrap_err().is_busy());
     first.release().await.unwrap();
-    members.until_held_by("door", &[], millis(2000) + NOISE);
+    members.until_held_by("door", &[]);
 }

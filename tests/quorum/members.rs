@@ -1,7 +1,5 @@
 //! The member servers of one test's quorum.
 
-use std::time::Duration;
-
 use lock_runtime::{Config, LockManager};
 
 use lock_test_support::manager::connected;
@@ -38,9 +36,9 @@ impl Members {
     }
 
     #[track_caller]
-    pub fn until_held_by(&self, key: &str, members: &[usize], limit: Duration) {
+    pub fn until_held_by(&self, key: &str, members: &[usize]) {
         let what = format!("`{key}` is held by {members:?}");
-        eventually(limit, &what, || self.holding(key) == members);
+        eventually(&what, || self.holding(key) == members);
     }
 
     /// Returns the number of scripts that the running members have executed.

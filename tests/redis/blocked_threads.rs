@@ -4,14 +4,13 @@ use std::collections::HashSet;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, ThreadId};
-use std::time::Duration;
 
 use actix_web::{App, HttpServer, web};
 use lock_runtime::{LockError, LockManager, distributed_lock};
 
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{Stopwatch, millis};
+use lock_test_support::time::{Timed, millis};
 use lock_test_support::worker::{Worker, arguments, report_event};
 
 #[distributed_lock(key = "row", ttl = "1500ms", guard = lock, manager = locks)]
@@ -26,16 +25,9 @@ async fn blocks(locks: &LockManager, server: &Server) -> Result<bool, LockError>
 }
 
 async fn is_kept(locks: &LockManager, server: &Server) {
-    for _ in 0..5 {
-        let watch = Stopwatch::start();
-        let kept = blocks(locks, server).await;
-        if matches!(kept, Ok(true)) {
-            return;
-        }
-        // A machine that stalls this long loses leases.
-        assert!(watch.stalled() > millis(500), "{kept:?}");
-    }
-    panic!("the machine stalled in each run");
+    let _timed = Timed::start();
+    let kept = blocks(locks, server).await;
+    assert!(matches!(kept, Ok(true)), "{kept:?}");
 }
 
 #[tokio::test]
@@ -77,8 +69,8 @@ fn consecutive_runtimes_share_global_manager() {
     }
     let server = Server::start();
     let mut worker = Worker::start(consecutive_runtimes_share_global_manager, &[&server.url()]);
-    worker.expect("done", Duration::from_secs(20));
-    worker.succeeds(Duration::from_secs(5));
+    worker.expect("done");
+    worker.succeeds();
 }
 
 #[derive(Default)]
@@ -157,6 +149,6 @@ fn four_actix_workers_share_global_manager() {
     }
     let server = Server::start();
     let mut worker = Worker::start(four_actix_workers_share_global_manager, &[&server.url()]);
-    worker.expect("done", Duration::from_secs(40));
-    worker.succeeds(Duration::from_secs(5));
+    worker.expect("done");
+    worker.succeeds();
 }

@@ -5,13 +5,11 @@ use lock_runtime::LockManager;
 use super::fixture::Fixture;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, within};
+use lock_test_support::time::soon;
 
 async fn next_token(locks: &LockManager) -> u64 {
-    let guard = within(NOISE * 4, locks.lock("row").acquire())
-        .await
-        .unwrap();
-    let token = within(NOISE, guard.fencing_token()).await.unwrap();
+    let guard = soon(locks.lock("row").acquire()).await.unwrap();
+    let token = soon(guard.fencing_token()).await.unwrap();
     guard.release().await.unwrap();
     token
 }
@@ -50,7 +48,7 @@ async fn stolen_lock_gets_no_fencing_token() {
     for theft in ["SET lock:row thief PX 60000", "DEL lock:row"] {
         let guard = fixture.locks().lock("row").acquire().await.unwrap();
         fixture.query::<()>(theft);
-        let error = within(NOISE, guard.fencing_token()).await.unwrap_err();
+        let error = soon(guard.fencing_token()).await.unwrap_err();
         assert!(error.is_lost() && error.key() == Some("row"), "{error}");
         assert!(
             !guard.is_valid(),

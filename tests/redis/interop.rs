@@ -7,7 +7,7 @@ use std::time::Duration;
 use lock_runtime::{Holder, LockError};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, millis, within};
+use lock_test_support::time::{NOISE, PATIENCE, millis, soon, within};
 use lock_test_support::worker::Worker;
 
 const LONG: Duration = Duration::from_secs(20);
@@ -35,7 +35,7 @@ fn python(fixture: &Fixture) -> Worker {
         assert!(install.unwrap().success(), "`pip` installs redis-py");
     }
     let worker = Worker::run(command);
-    worker.expect("ready", LONG);
+    worker.expect("ready");
     worker
 }
 
@@ -47,7 +47,7 @@ async fn redis_py_and_library_exclude_each_other() {
 
     // The library waits for redis-py, and acquires the lock at its release.
     python.order("acquire");
-    python.expect("acquired", LONG);
+    python.expect("acquired");
     assert!(
         fixture
             .locks()
@@ -62,17 +62,17 @@ async fn redis_py_and_library_exclude_each_other() {
     tokio::time::sleep(millis(100)).await;
     assert!(!waiter.is_finished());
     python.order("release");
-    python.expect("released", LONG);
-    let guard = within(NOISE, waiter).await.unwrap().unwrap();
+    python.expect("released");
+    let guard = soon(waiter).await.unwrap().unwrap();
 
     // redis-py waits for the library, and acquires the lock at its release.
     python.order("try");
-    python.expect("busy", LONG);
+    python.expect("busy");
     python.order("acquire");
     tokio::time::sleep(millis(200)).await;
     assert!(guard.is_valid(), "redis-py did not take the lock");
     guard.release().await.unwrap();
-    python.expect("acquired", LONG);
+    python.expect("acquired");
 
     // The lease of redis-py ends, the library acquires the lock, and the late release of redis-py does not
     // affect it.
@@ -81,7 +81,7 @@ async fn redis_py_and_library_exclude_each_other() {
         .await
         .unwrap();
     python.order("release");
-    python.expect("not mine", LONG);
+    python.expect("not mine");
     assert!(fixture.exists("lock:row"));
     guard.ensure_valid_for(millis(1000)).unwrap();
     guard.release().await.unwrap();
@@ -136,7 +136,7 @@ async fn foreign_key_is_busy_and_said_to_be_none_of_a_lock() {
             fixture.locks().lock("row"),
             fixture.locks().lock("row").read(),
         ] {
-            let error = lock.wait(NOISE).acquire().await.unwrap_err();
+            let error = lock.wait(PATIENCE).acquire().await.unwrap_err();
             let LockError::Busy { holder, .. } = &error else {
                 panic!("{error}");
             };

@@ -6,7 +6,7 @@ use tokio::task::JoinSet;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis, within};
+use lock_test_support::time::{eventually, millis, soon};
 
 /// By the time the caller is dropped, the runtime has its own connection, which is faster.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -21,14 +21,12 @@ async fn acquire_is_released_over_its_own_connection() {
         acquires.spawn(locks.lock(format!("row:{n}")).acquire());
         tokio::task::yield_now().await;
     }
-    eventually(NOISE, "there is a second connection", || {
-        server.connections() == 2
-    });
+    eventually("there is a second connection", || server.connections() == 2);
     // This process must know of it, too.
     tokio::time::sleep(millis(100)).await;
     acquires.shutdown().await;
     tokio::time::sleep(millis(100)).await;
     proxy.heal();
-    within(millis(4000), locks.shutdown()).await;
-    server.until_gone("lock:row:0", millis(1000));
+    soon(locks.shutdown()).await;
+    server.until_gone("lock:row:0");
 }

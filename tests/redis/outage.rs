@@ -2,7 +2,7 @@
 
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{millis, within};
+use lock_test_support::time::{millis, soon};
 
 /// A waiter is served if the server recovers in time.
 #[tokio::test]
@@ -17,7 +17,7 @@ async fn waiter_survives_server_restart() {
     tokio::time::sleep(millis(200)).await;
     assert!(!waiter.is_finished());
     server.restart();
-    let guard = within(millis(3000), waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -51,12 +51,7 @@ async fn connections_closed_by_server_are_replaced() {
             .lock(format!("other:{n}"))
             .wait(millis(1000))
             .acquire();
-        within(millis(1000), other)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        soon(other).await.unwrap().release().await.unwrap();
     }
     guard.release().await.unwrap();
     // One of the I/O thread, and one of this runtime.
@@ -101,7 +96,7 @@ async fn read_only_server_is_unavailable() {
     let waiter = tokio::spawn(async move { waiter.acquire().await });
     tokio::time::sleep(millis(100)).await;
     server.query::<()>("REPLICAOF NO ONE");
-    within(millis(1000), waiter)
+    soon(waiter)
         .await
         .unwrap()
         .unwrap()

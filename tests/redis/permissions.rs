@@ -11,7 +11,8 @@ use lock_test_support::manager::connected;
 use lock_test_support::permissions;
 use lock_test_support::refusing::Refusing;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
+use lock_test_support::time::{NOISE, eventually, millis, soon};
+use tokio::time::Instant;
 
 const LONG: std::time::Duration = millis(20_000);
 
@@ -22,9 +23,7 @@ fn clerk(server: &Server, rules: &str) -> Config {
 }
 
 async fn refused(config: Config) -> String {
-    let error = within(LONG, LockManager::connect(config))
-        .await
-        .unwrap_err();
+    let error = soon(LockManager::connect(config)).await.unwrap_err();
     assert!(matches!(error, LockError::InvalidConfig { .. }), "{error}");
     error.to_string()
 }
@@ -37,7 +36,7 @@ async fn passes_on(server: &Server, config: Config) {
     let next = tokio::spawn(other.lock("door").wait(LONG).acquire());
     server.until_waiting("door", 1);
     holder.release().await.unwrap();
-    let guard = within(LONG, next).await.unwrap().unwrap();
+    let guard = soon(next).await.unwrap().unwrap();
     assert!(guard.fencing_token().await.unwrap() > 0);
     guard.release().await.unwrap();
 }
@@ -68,14 +67,14 @@ async fn documented_permissions_suffice_for_operators() {
             operator.ask_for_reports().await.unwrap();
         }
     };
-    within(LONG, reported).await;
+    soon(reported).await;
     let found = operator.list("").scan().await.unwrap();
     assert_eq!(
         found.iter().map(LockInfo::key).collect::<Vec<_>>(),
         ["door"]
     );
     let revoke = operator.revoke("door").grace(Duration::ZERO).force();
-    let revoked = within(LONG, revoke.into_future()).await.unwrap();
+    let revoked = soon(revoke.into_future()).await.unwrap();
     assert!(matches!(revoked, Revocation::Taken { .. }), "{revoked:?}");
     drop(guard);
 }
@@ -110,7 +109,7 @@ async fn documented_permissions_suffice_for_readers() {
             }
         }
     };
-    assert_eq!(within(LONG, seen).await, "orders");
+    assert_eq!(soon(seen).await, "orders");
     assert_eq!(reader.list("").await.unwrap().len(), 1);
     assert_eq!(reader.processes().await.unwrap().len(), 1);
     let errors = [
@@ -154,7 +153,7 @@ async fn documented_viewer_sees_and_changes_nothing() {
     assert!(ask::<i64>(&mut viewer, "PTTL lock:door").unwrap() > 0);
     let line = ask::<Vec<String>>(&mut viewer, "ZRANGE lock:::queue:door 0 -1").unwrap();
     assert_eq!(&line[0][5..12], other.process_id().to_string());
-    eventually(LONG, "it reports", || {
+    eventually("it reports", || {
         let told = ask::<Vec<String>>(&mut viewer, "HGETALL lock:::reports").unwrap();
         told.iter().any(|text| text.starts_with("1\torders\t"))
     });
@@ -180,13 +179,7 @@ async fn documented_viewer_sees_and_changes_nothing() {
     drop(readers);
 
     guard.release().await.unwrap();
-    within(LONG, next)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -218,9 +211,9 @@ async fn user_who_may_not_recall_waits_until_the_lock_is_given_back() {
             lock.acquire().await.unwrap().release().await.unwrap();
         }
     };
-    within(LONG, kept).await;
-    let watch = Stopwatch::start();
-    let guard = within(LONG, waiter.lock("door").wait(LONG).acquire()).await;
+    soon(kept).await;
+    let watch = Instant::now();
+    let guard = soon(waiter.lock("door").wait(LONG).acquire()).await;
     let waited = watch.elapsed();
     assert!(waited < ttl / 3 + NOISE, "{waited:?}");
     assert_eq!((keeper.stats().recalled, keeper.stats().lost), (0, 0));
@@ -348,7 +341,7 @@ async fn release_without_publish_permission_succeeds() {
     server.until_waiting("door", 1);
     server.query::<()>("ACL SETUSER clerk -publish");
     holder.release().await.unwrap();
-    let guard = within(millis(2000), next).await.unwrap().unwrap();
+    let guard = soon(next).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -357,7 +350,7 @@ async fn refused_for_a_moment(server: &Server) {
     let refusals = || server.query::<Vec<redis::Value>>("ACL LOG").len();
     server.query::<()>("ACL LOG RESET");
     server.query::<()>("ACL SETUSER clerk -eval -evalsha");
-    eventually(LONG, "a request is rejected", || refusals() > 0);
+    eventually("a request is rejected", || refusals() > 0);
     server.query::<()>("ACL SETUSER clerk +eval +evalsha");
 }
 
@@ -376,7 +369,7 @@ async fn rejected_release_is_retried() {
             true => assert!(guard.release().await.unwrap_err().is_unavailable()),
         }
         refused_for_a_moment(&server).await;
-        server.until_gone("lock:door", millis(2000) + NOISE);
+        server.until_gone("lock:door");
     }
 }
 
@@ -392,7 +385,7 @@ async fn waiter_survives_temporary_rejection() {
     server.until_waiting("door", 1);
     refused_for_a_moment(&server).await;
     server.query::<()>("DEL lock:door");
-    let guard = within(LONG, waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -424,13 +417,11 @@ async fn command_refused_within_renewal_ends_no_lease() {
         let guards = held(&locks, millis(3000)).await;
         server.query::<()>("ACL LOG RESET");
         server.query::<()>(&format!("ACL SETUSER clerk -{command}"));
-        eventually(LONG, command, || refusals() > 0);
+        eventually(command, || refusals() > 0);
         server.query::<()>(&format!("ACL SETUSER clerk +{command}"));
         let renewed = || guards.iter().all(|it| it.remaining() > millis(2500));
         let ended = || guards.iter().any(|it| !it.is_valid());
-        eventually(LONG, "each lease is renewed or one ends", || {
-            renewed() || ended()
-        });
+        eventually("each lease is renewed or one ends", || renewed() || ended());
         for guard in guards {
             guard.ensure_valid_for(Duration::ZERO).expect(command);
             guard.release().await.expect(command);
@@ -458,12 +449,12 @@ async fn rejected_subscription_is_retried() {
     let locks = connected(front.url()).await;
     server.query::<()>("SET lock:door other-client");
     let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
-    eventually(millis(2000) + NOISE, "the process is subscribed", || {
+    eventually("the process is subscribed", || {
         let listens: Vec<String> = server.query("PUBSUB CHANNELS lock:::grants:*");
         !listens.is_empty()
     });
     server.query::<()>("DEL lock:door");
-    let guard = within(LONG, waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -479,7 +470,7 @@ async fn rejected_kill_of_previous_connection_is_retried() {
     server.query::<()>("CLIENT KILL TYPE normal SKIPME yes");
     // This sends a request.
     drop(guard);
-    eventually(millis(5000), "the previous connection is killed", || {
+    eventually("the previous connection is killed", || {
         front.carried_out() > tried
     });
     locks.shutdown().await;

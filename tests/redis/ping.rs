@@ -4,7 +4,7 @@ use super::fixture::Fixture;
 use lock_test_support::manager::{connected, until_pinged};
 use lock_test_support::replica::{master, replica_of};
 use lock_test_support::server::{Server, temporary};
-use lock_test_support::time::{eventually, millis};
+use lock_test_support::time::eventually;
 
 #[tokio::test]
 async fn ping_is_one_command_and_leaves_nothing() {
@@ -71,7 +71,7 @@ async fn ping_of_a_server_that_cannot_write_to_its_disk_fails() {
     server.query::<()>(&to("no").join(" "));
     drop(directory);
     server.query::<()>("BGSAVE");
-    eventually(millis(10_000), "saving fails", || {
+    eventually("saving fails", || {
         let status = server.info("INFO persistence", "rdb_last_bgsave_status");
         status.as_deref() == Some("err")
     });

@@ -6,7 +6,8 @@ use tokio::task::JoinSet;
 
 use lock_test_support::manager::{connected, silent, warmed_up};
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
+use lock_test_support::time::{NOISE, eventually, millis, within};
+use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -67,7 +68,7 @@ async fn dropped_waiter_stops_polling_and_leaves_no_keys() {
         let waiter = locks.lock("door").wait(millis(20_000));
         let waiting = tokio::time::timeout(millis(150), waiter.acquire());
         assert!(waiting.await.is_err(), "another client holds the lock");
-        eventually(NOISE, "only the lock is left", || server.key_count() == 1);
+        eventually("only the lock is left", || server.key_count() == 1);
     }
     server.query::<()>("CONFIG RESETSTAT");
     tokio::time::sleep(millis(300)).await;
@@ -95,7 +96,7 @@ async fn until_polling_at(documented: f64, processes: usize) {
     let mut measured = Vec::new();
     for _ in 0..4 {
         server.query::<()>("CONFIG RESETSTAT");
-        let clock = Stopwatch::start();
+        let clock = Instant::now();
         tokio::time::sleep(millis(4000)).await;
         let calls = server.calls(&["set", "evalsha", "eval"]) as f64;
         let rate = calls / clock.elapsed().as_secs_f64();

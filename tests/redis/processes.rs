@@ -63,9 +63,9 @@ fn count<T: Fn() + Copy>(test: T, alone: bool) -> usize {
     let mut workers: Vec<_> = (0..PROCESSES).map(|_| start()).collect();
     workers
         .iter()
-        .for_each(|worker| drop(worker.expect("ready", LONG)));
+        .for_each(|worker| drop(worker.expect("ready")));
     workers.iter_mut().for_each(|worker| worker.order("go"));
-    workers.iter_mut().for_each(|worker| worker.succeeds(LONG));
+    workers.iter_mut().for_each(|worker| worker.succeeds());
     database.value() as usize
 }
 
@@ -130,7 +130,7 @@ fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)>
     let database = Database::create(&path);
     let arguments = [&*server.url(), path.to_str().unwrap(), &awaits.to_string()];
     let mut worker = Worker::start(test, &arguments);
-    worker.expect("held", LONG);
+    worker.expect("held");
     worker.pause();
     block_on(async {
         let locks = connected(server.url()).await;
@@ -140,10 +140,10 @@ fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)>
         worker.order("continue");
         worker.resume();
         if !awaits {
-            worker.expect("refused", LONG);
+            worker.expect("refused");
         }
-        worker.expect("lost", LONG);
-        worker.succeeds(LONG);
+        worker.expect("lost");
+        worker.succeeds();
         guard
             .ensure_valid_for(millis(500))
             .expect("the resumed holder did not take the lock");
@@ -188,7 +188,7 @@ fn process_that_shuts_down_leaves_no_lock() {
     }
     let server = Server::start();
     let mut worker = Worker::start(process_that_shuts_down_leaves_no_lock, &[&server.url()]);
-    worker.expect("held", LONG);
-    worker.succeeds(LONG);
+    worker.expect("held");
+    worker.succeeds();
     assert_eq!(server.key_count(), 0, "released before the process ended");
 }

@@ -169,8 +169,8 @@ fn runtime_without_io_is_served_without_panicking() {
         runtime_without_io_is_served_without_panicking,
         &[&server.url()],
     );
-    worker.expect("done", Duration::from_secs(20));
-    worker.succeeds(Duration::from_secs(5));
+    worker.expect("done");
+    worker.succeeds();
 }
 
 /// Returns how long the lock stays on the server after a task has dropped its guard and blocked its thread.
@@ -204,7 +204,7 @@ fn blocked_release(
     thread::scope(|scope| {
         scope.spawn(|| runtime.block_on(async { tokio::spawn(blocks).await.unwrap() }));
         let dropped = reported.recv().unwrap();
-        server.until_gone("lock:blocks", Duration::from_secs(5));
+        server.until_gone("lock:blocks");
         dropped.elapsed()
     })
 }
@@ -291,7 +291,7 @@ fn guard_dropped_before_block_on_returns_is_released_at_once() {
         });
         // The runtime still exists, but nothing drives it.
         let dropped = Instant::now();
-        server.until_gone("lock:last", Duration::from_secs(5));
+        server.until_gone("lock:last");
         dropped.elapsed()
     });
     let released = released.min().unwrap();
@@ -337,8 +337,8 @@ fn guard_in_thread_local_is_released_at_thread_exit() {
     let server = Server::start();
     for url in [&*server.url(), "memory://"] {
         let mut worker = Worker::start(guard_in_thread_local_is_released_at_thread_exit, &[url]);
-        worker.expect("done", Duration::from_secs(20));
-        worker.succeeds(Duration::from_secs(5));
+        worker.expect("done");
+        worker.succeeds();
     }
 }
 
@@ -362,7 +362,7 @@ fn malformed_grant_messages_are_ignored() {
     let other_waits = other.lock("taken").wait(Duration::from_secs(20));
     let other_waits = runtime.spawn(async move { other_waits.acquire().await?.release().await });
     // Then they are subscribed to stay: a process that connects subscribes for a moment, too.
-    eventually(Duration::from_secs(5), "both processes wait", || {
+    eventually("both processes wait", || {
         server.query::<usize>("ZCARD é:::queue:taken") == 2
     });
     let channels: Vec<String> = server.query("PUBSUB CHANNELS *grants*");

@@ -1,14 +1,13 @@
 //! Ten thousand locks at once: all are released soon, and they leave nothing behind.
 
-use std::time::Duration;
-
 use lock_runtime::{LockError, LockManager};
 use tokio::task::JoinSet;
 
 use lock_test_support::manager::{connected, silent};
 use lock_test_support::server::Server;
-use lock_test_support::time::{Stopwatch, eventually, millis, patient};
+use lock_test_support::time::{eventually, millis, patient};
 use lock_test_support::worker::{Worker, arguments, next_order, report_event};
+use tokio::time::Instant;
 
 /// The number of guards in each round. Memory is compared over the rounds of 2,000: the temporary needs of
 /// more would hide a leak.
@@ -88,25 +87,23 @@ fn ten_thousand_dropped_guards_are_released() {
     let mut worker = Worker::start(ten_thousand_dropped_guards_are_released, &[&server.url()]);
     let mut connections = 0;
     for (round, guards) in ROUNDS.into_iter().enumerate() {
-        worker.expect("held", Duration::from_secs(60));
+        worker.expect("held");
         assert_eq!(server.key_count(), guards);
         if round == 0 {
             connections = server.connections();
         }
         worker.order("drop");
-        worker.expect("dropped", Duration::from_secs(60));
-        let start = Stopwatch::start();
-        eventually(millis(25_000), "all keys are gone", || {
-            server.key_count() == 0
-        });
+        worker.expect("dropped");
+        let start = Instant::now();
+        eventually("all keys are gone", || server.key_count() == 0);
         let took = start.elapsed();
         // Much less than a second on an idle machine; never a TTL.
         assert!(took < millis(20_000), "released in {took:?}");
         assert_eq!(server.connections(), connections);
         worker.order("continue");
     }
-    worker.expect("done", Duration::from_secs(60));
-    worker.succeeds(Duration::from_secs(5));
+    worker.expect("done");
+    worker.succeeds();
 }
 
 /// In the other process: locks many names, once each.
@@ -158,9 +155,9 @@ fn name_locked_once_leaves_no_memory() {
     let server = Server::start();
     let url = server.url();
     let mut worker = Worker::start(name_locked_once_leaves_no_memory, &[&url, &names]);
-    let used = worker.expect("done", Duration::from_secs(600));
+    let used = worker.expect("done");
     println!("{names} names: {used}");
-    worker.succeeds(Duration::from_secs(5));
+    worker.succeeds();
     // The counter of fencing tokens.
     assert_eq!(server.key_count(), 1);
 }
@@ -192,7 +189,7 @@ async fn key_that_no_server_stores_is_rejected() {
     let server = Server::start();
     let locks = connected(silent(server.url())).await;
     let giant = "k".repeat((512 << 20) + 1);
-    let watch = Stopwatch::start();
+    let watch = Instant::now();
     let error = locks.lock(giant).acquire().await.unwrap_err();
     assert!(watch.elapsed() < millis(3000), "{:?}", watch.elapsed());
     let (text, debug) = (error.to_string(), format!("{error:?}"));

@@ -14,7 +14,7 @@ use tokio::task::JoinSet;
 use crate::redis::database::Database;
 use lock_test_support::manager::connected;
 use lock_test_support::sentinel::Sentinels;
-use lock_test_support::time::{NOISE, Stopwatch, eventually, millis, within};
+use lock_test_support::time::{NOISE, eventually, millis, soon, within};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -45,7 +45,7 @@ async fn too_few(known: &str, attempt: impl AsyncFn() -> Result<(), LockError>) 
             }
         }
     };
-    within(LONG, refused).await;
+    soon(refused).await;
 }
 
 #[distributed_lock(key = "row", wait = "1s", replicas = 1, manager = locks)]
@@ -68,14 +68,14 @@ async fn acquire_fails_with_too_few_replicas() {
     too_few("2 of the 3", async || taken(three(), wait).await).await;
 
     let master = all.master();
-    all.server(master).until_gone("lock:row", NOISE);
+    all.server(master).until_gone("lock:row");
     let paused = pause_replicas(&mut all);
     let one = |locks: &LockManager| locks.lock("row").replicas(1);
     let wait = millis(1000);
     for waits in [wait, Duration::ZERO] {
         let lock = || one(&locks).wait(waits);
         too_few("0 of the 1", async || taken(lock(), wait).await).await;
-        all.server(master).until_gone("lock:row", NOISE);
+        all.server(master).until_gone("lock:row");
     }
     too_few("0 of the 1", async || annotated(&locks).await).await;
     let by_default = Config::new(all.url()).replicas(1).wait(wait);
@@ -93,7 +93,7 @@ async fn acquire_fails_with_too_few_replicas() {
             within(wait + NOISE, waiter).await.unwrap().map(drop)
         };
         too_few("0 of the 1", after_another).await;
-        all.server(master).until_gone("lock:row", NOISE);
+        all.server(master).until_gone("lock:row");
     }
 
     // When the replicas are back, the waiter is served.
@@ -101,7 +101,7 @@ async fn acquire_fails_with_too_few_replicas() {
     tokio::time::sleep(millis(300)).await;
     assert!(!waiter.is_finished());
     paused.into_iter().for_each(|n| all.resume(n));
-    let guard = within(millis(3000), waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
@@ -125,7 +125,7 @@ async fn unreplicated_renewal_does_not_extend_lease() {
     let paused = pause_replicas(&mut all);
     // A renewal in flight may still be answered.
     tokio::time::sleep(millis(50)).await;
-    let (start, mut left) = (Stopwatch::start(), known.remaining());
+    let (start, mut left) = (Instant::now(), known.remaining());
     let lost = async {
         loop {
             tokio::time::sleep(millis(10)).await;
@@ -238,7 +238,7 @@ fn replicated_lock_is_never_granted_twice() {
     let mut workers: Vec<_> = (0..4).map(|_| start()).collect();
     workers
         .iter()
-        .for_each(|worker| drop(worker.expect("ready", LONG)));
+        .for_each(|worker| drop(worker.expect("ready")));
     for _ in 0..failovers {
         std::thread::sleep(millis(700));
         let old = all.kill_master();
@@ -250,14 +250,14 @@ fn replicated_lock_is_never_granted_twice() {
     }
     workers.iter_mut().for_each(|worker| worker.order("stop"));
     for worker in &mut workers {
-        let taken = worker.expect("done", LONG);
+        let taken = worker.expect("done");
         println!("{taken} locks");
-        worker.succeeds(LONG);
+        worker.succeeds();
         assert!(taken.parse::<usize>().unwrap() > 20);
     }
     // A lock that was released on a master that died may have come back.
     let master = all.server(all.master());
-    eventually(millis(3000) + NOISE, "all locks are free", || {
+    eventually("all locks are free", || {
         (0..KEYS).all(|n| !master.exists(&format!("lock:row:{n}")))
     });
 }

@@ -32,7 +32,7 @@ async fn locks_work_while_all_sentinels_are_down() {
     works(&another).await;
     let start = listeners(all.sentinel(0));
     drop(another);
-    eventually(NOISE, "no subscribers are left", || {
+    eventually("no subscribers are left", || {
         (0..3).all(|number| listeners(all.sentinel(number)) == 0)
     });
     assert_eq!(start, 1);

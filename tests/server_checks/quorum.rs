@@ -4,7 +4,7 @@ use lock_runtime::{Config, WarningKind};
 
 use super::{KEEPS, assert_reported, name, server, strict, warnings};
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis, patient};
+use lock_test_support::time::{eventually, millis, patient};
 
 fn quorum(members: [&Server; 3]) -> Config {
     patient(Config::quorum(members.map(Server::url)))
@@ -44,7 +44,7 @@ async fn replicating_members_are_reported() {
     let a = server(&["--repl-diskless-sync-delay", "0"]);
     let b = server(&["--replicaof", &format!("127.0.0.1 {}", a.port())]);
     let c = server(&[]);
-    eventually(NOISE * 4, "one member replicates the other", || {
+    eventually("one member replicates the other", || {
         let replication: String = b.query("INFO replication");
         replication.contains("master_link_status:up")
     });

@@ -8,7 +8,7 @@ use super::{KEEPS, assert_reported, name, server, strict, warnings};
 use lock_test_support::manager::connected;
 use lock_test_support::sentinel::{Sentinels, Setup};
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis, patient};
+use lock_test_support::time::{eventually, millis, patient};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -137,7 +137,7 @@ async fn clock_skew_between_master_and_replica_is_reported() {
     );
     let sentinel = Server::sentinel(None, &settings, |_, _| Vec::new());
     let url = format!("redis-sentinel://127.0.0.1:{}/mymaster", sentinel.port());
-    eventually(NOISE * 4, "the replica is in sync", || {
+    eventually("the replica is in sync", || {
         let replication: String = replica.query("INFO replication");
         replication.contains("master_link_status:up")
     });

@@ -7,7 +7,7 @@ use lock_test_support::manager::{connected, until_pinged, use_once};
 use lock_test_support::permissions;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, millis, patient, within};
+use lock_test_support::time::{NOISE, millis, patient, soon, within};
 
 #[tokio::test]
 async fn durable_server_has_no_warnings() {
@@ -137,7 +137,7 @@ async fn unsafe_server_that_comes_late_is_used_once_it_is_corrected() {
             tokio::task::yield_now().await;
         }
     };
-    within(NOISE * 10, refused).await;
+    soon(refused).await;
     let error = locks.lock("row").acquire().await.unwrap_err();
     assert!(matches!(error, LockError::UnsafeServer { .. }), "{error}");
     assert_eq!(server.leftovers(), [""; 0]);

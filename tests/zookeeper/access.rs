@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use lock_runtime::{Config, LockError, LockManager};
 
 use lock_test_support::manager::{connected, refusal};
-use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+use lock_test_support::time::{eventually, millis, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 
 const SECRET: &str = "correct-horse";
@@ -25,7 +25,7 @@ async fn nodes_belong_to_their_user() {
     let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
     let mut user = zookeeper.client();
     user.login(&format!("me:{SECRET}")).unwrap();
-    eventually(NOISE, "it waits", || user.children("/lock/row").len() == 2);
+    eventually("it waits", || user.children("/lock/row").len() == 2);
     let mut stranger = zookeeper.client();
     assert!(stranger.children("/lock/row").is_empty());
     for claim in user.children("/lock/row") {
@@ -41,7 +41,7 @@ async fn nodes_belong_to_their_user() {
         "{warnings:?}"
     );
     guard.release().await.unwrap();
-    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;

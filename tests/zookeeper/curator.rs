@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+use lock_test_support::time::{NOISE, eventually, millis, patient, soon, within};
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::{Client, Kind};
 
@@ -52,7 +52,7 @@ async fn curator_and_guards_exclude_each_other_in_order() {
     assert!(reader.try_acquire().await.unwrap().is_none());
     let lock = locks.lock("order").wait(Duration::from_secs(60));
     let second = tokio::spawn(lock.acquire());
-    eventually(NOISE * 4, "it waits", || zookeeper.claims().len() == 2);
+    eventually("it waits", || zookeeper.claims().len() == 2);
     let mut third = Curator::enter(&zookeeper);
     assert!(!third.has_lock() && !second.is_finished());
     let found = locks.inspect("order").await.unwrap();
@@ -64,7 +64,7 @@ async fn curator_and_guards_exclude_each_other_in_order() {
     assert_eq!(ours.process(), Some(locks.process_id()));
     assert_eq!(format!("{LOCK}/{}", theirs.token()), third.node);
     first.release();
-    let second = within(NOISE * 2, second).await.unwrap().unwrap();
+    let second = soon(second).await.unwrap().unwrap();
     assert!(!third.has_lock());
     second.release().await.unwrap();
     assert!(third.has_lock());
@@ -84,16 +84,10 @@ async fn curator_waits_for_all_readers() {
     let late = locks.lock("order").read().wait(millis(20_000));
     let late = tokio::spawn(late.acquire());
     two.unwrap().release().await.unwrap();
-    eventually(NOISE, "Curator has the lock", || curator.has_lock());
+    eventually("Curator has the lock", || curator.has_lock());
     assert!(!late.is_finished());
     curator.release();
-    within(NOISE * 2, late)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    soon(late).await.unwrap().unwrap().release().await.unwrap();
     locks.shutdown().await;
 }
 

@@ -6,7 +6,7 @@ use lock_runtime::{LockGuard, LockManager};
 use tokio::task::JoinHandle;
 
 use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+use lock_test_support::time::{eventually, millis, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -37,7 +37,7 @@ impl Line {
 
     fn until_claims(&self, count: usize) {
         let is_complete = || self.claims().len() == count;
-        eventually(NOISE * 4, "the line is complete", is_complete);
+        eventually("the line is complete", is_complete);
     }
 
     /// Begins to wait behind a holder, for itself or with readers.
@@ -67,7 +67,7 @@ async fn waiter_without_a_claim_holds_nothing_when_the_one_before_it_ends() {
         let mut claims = line.claims();
         claims.reverse();
         assert!(line.zookeeper.client().delete_together(&claims));
-        let guard = within(NOISE * 2, waiter).await.unwrap();
+        let guard = soon(waiter).await.unwrap();
         assert!(guard.fencing_token().await.unwrap() > 0);
         assert_eq!(line.claims().len(), 1);
         guard.release().await.unwrap();
@@ -89,11 +89,6 @@ async fn waiter_whose_claim_was_deleted_enters_again_at_once() {
     assert_ne!(after[1], before[1]);
     assert!(held.is_valid() && !waiter.is_finished());
     held.release().await.unwrap();
-    within(NOISE, waiter)
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    soon(waiter).await.unwrap().release().await.unwrap();
     line.close().await;
 }

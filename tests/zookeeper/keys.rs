@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::LockManager;
 
 use lock_test_support::manager::{connected, refusal};
-use lock_test_support::time::{NOISE, eventually, patient, within};
+use lock_test_support::time::{eventually, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Kind;
 
@@ -60,7 +60,7 @@ async fn line_of_more_than_a_megabyte_is_waited_in() {
         assert!(!waiter.is_finished());
         assert!(client.delete(&claim));
     }
-    let guard = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
     locks.shutdown().await;
 }
@@ -75,9 +75,9 @@ async fn call_creates_no_claim_in_vain() {
     assert!(other.lock("row").try_acquire().await.unwrap().is_none());
     let lock = other.lock("row").wait(Duration::from_secs(60));
     let waiter = tokio::spawn(lock.acquire());
-    eventually(NOISE, "it waits", || zookeeper.claims().len() == 2);
+    eventually("it waits", || zookeeper.claims().len() == 2);
     guard.release().await.unwrap();
-    let next = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     let claims = zookeeper.claims();
     assert!(claims[0].ends_with("-lock-0000000001"), "{claims:?}");
     next.release().await.unwrap();
@@ -94,12 +94,12 @@ async fn refused_release_is_reported() {
     let guard = locks.lock("row").acquire().await.unwrap();
     let mut client = zookeeper.client();
     client.allow("/lock/row", 31 - DELETE).unwrap();
-    let refused = within(NOISE, guard.release()).await.unwrap_err();
+    let refused = soon(guard.release()).await.unwrap_err();
     let source = std::error::Error::source(&refused).map(ToString::to_string);
     let words = source.unwrap_or_default();
     assert!(words.contains("access control list"), "{refused}: {words}");
     client.allow("/lock/row", 31).unwrap();
-    eventually(NOISE, "it is deleted", || zookeeper.claims().is_empty());
+    eventually("it is deleted", || zookeeper.claims().is_empty());
     locks.shutdown().await;
 }
 
@@ -123,10 +123,10 @@ async fn lock_whose_node_may_not_be_written_works() {
     assert!(other.lock("row").try_acquire().await.unwrap().is_none());
     let lock = other.lock("row").wait(Duration::from_secs(60));
     let waiter = tokio::spawn(lock.acquire());
-    eventually(NOISE, "it waits", || zookeeper.claims().len() == 2);
+    eventually("it waits", || zookeeper.claims().len() == 2);
     assert!(!waiter.is_finished());
     guard.release().await.unwrap();
-    let next = within(NOISE * 2, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     let reader = |locks: &LockManager| locks.lock("row").read().acquire();
     let (one, two) = tokio::join!(reader(&locks), reader(&other));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use lock_test_support::manager::{connected, use_once};
-use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+use lock_test_support::time::{eventually, millis, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -36,15 +36,11 @@ async fn downgraded_holder_keeps_its_place() {
     let writer = locks.lock("door").acquire().await.unwrap();
     let before = zookeeper.claims();
     let reader = tokio::spawn(other.lock("door").read().wait(LONG).acquire());
-    eventually(NOISE * 2, "the reader waits", || {
-        zookeeper.claims().len() == 2
-    });
+    eventually("the reader waits", || zookeeper.claims().len() == 2);
     let next = tokio::spawn(locks.lock("door").wait(LONG).acquire());
-    eventually(NOISE * 2, "the writer waits", || {
-        zookeeper.claims().len() == 3
-    });
+    eventually("the writer waits", || zookeeper.claims().len() == 3);
     let guard = writer.downgrade().await.unwrap();
-    let reader = within(NOISE * 2, reader).await.unwrap().unwrap();
+    let reader = soon(reader).await.unwrap().unwrap();
     assert!(zookeeper.claims().contains(&before[0]));
     assert!(
         other
@@ -59,13 +55,7 @@ async fn downgraded_holder_keeps_its_place() {
     tokio::time::sleep(millis(100)).await;
     assert!(!next.is_finished());
     reader.release().await.unwrap();
-    within(NOISE * 2, next)
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    soon(next).await.unwrap().unwrap().release().await.unwrap();
     locks.shutdown().await;
     other.shutdown().await;
 }
@@ -78,7 +68,7 @@ async fn containers_of_unused_locks_are_removed() {
         let guard = locks.lock(format!("row:{n}")).acquire().await.unwrap();
         guard.release().await.unwrap();
     }
-    eventually(Duration::from_secs(20), "they are removed", || {
+    eventually("they are removed", || {
         let all = zookeeper.client().all_below("/");
         !all.iter().any(|path| path.contains("/row:"))
     });
@@ -98,7 +88,7 @@ async fn downgrade_beside_a_release_leaves_no_claim() {
         let downgraded = tokio::time::timeout(later, guard.downgrade()).await;
         drop(downgraded);
         let next = locks.lock("door").wait(LONG).acquire();
-        let next = within(NOISE * 4, next).await.unwrap();
+        let next = soon(next).await.unwrap();
         assert_eq!(zookeeper.claims().len(), 1);
         next.release().await.unwrap();
         assert!(zookeeper.claims().is_empty());

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use std::time::Duration;
 
 use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, eventually, patient, within};
+use lock_test_support::time::{eventually, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 
 const LONG: Duration = Duration::from_secs(60);
@@ -104,14 +104,14 @@ async fn curator_waits_for_a_guard_and_before_the_next() {
     let guard = locks.lock("order").acquire().await.unwrap();
     let mut curator = Curator::start(&zookeeper);
     curator.order("acquire");
-    eventually(LONG, "Curator waits", || zookeeper.claims().len() == 2);
+    eventually("Curator waits", || zookeeper.claims().len() == 2);
     let last = tokio::spawn(locks.lock("order").wait(LONG).acquire());
-    eventually(LONG, "the next waits", || zookeeper.claims().len() == 3);
+    eventually("the next waits", || zookeeper.claims().len() == 3);
     guard.release().await.unwrap();
     curator.until_done();
     assert!(!last.is_finished(), "it has passed Curator");
     curator.release();
-    let last = within(NOISE * 4, last).await.unwrap().unwrap();
+    let last = soon(last).await.unwrap().unwrap();
     last.release().await.unwrap();
     locks.shutdown().await;
 }
@@ -129,12 +129,12 @@ async fn guard_waits_for_curator_and_before_the_next() {
         assert!(lock.try_acquire().await.unwrap().is_none());
     }
     let waiter = tokio::spawn(locks.lock("order").wait(LONG).acquire());
-    eventually(LONG, "the guard waits", || zookeeper.claims().len() == 2);
+    eventually("the guard waits", || zookeeper.claims().len() == 2);
     last.order("acquire");
-    eventually(LONG, "Curator waits", || zookeeper.claims().len() == 3);
+    eventually("Curator waits", || zookeeper.claims().len() == 3);
     assert!(!waiter.is_finished());
     first.release();
-    let guard = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     assert!(guard.is_valid());
     guard.release().await.unwrap();
     last.until_done();

@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::LockError;
 
 use lock_test_support::manager::{connected, use_once};
-use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+use lock_test_support::time::{NOISE, eventually, millis, patient, soon, within};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Client;
@@ -43,7 +43,7 @@ fn killed_holder_is_skipped_when_its_session_ends() {
             killed_holder_is_skipped_when_its_session_ends,
             &[&zookeeper.url()],
         );
-        holder.expect("held", Duration::from_secs(20));
+        holder.expect("held");
         let locks = connected(patient(zookeeper.url())).await;
         let waiter = tokio::spawn(locks.lock("row").wait(Duration::from_secs(60)).acquire());
         tokio::time::sleep(millis(2500)).await;
@@ -78,14 +78,14 @@ fn stopped_holder_finds_that_it_has_lost_the_lock() {
             stopped_holder_finds_that_it_has_lost_the_lock,
             &[&zookeeper.url()],
         );
-        holder.expect("held", Duration::from_secs(20));
+        holder.expect("held");
         holder.pause();
         let locks = connected(patient(zookeeper.url())).await;
         let lock = locks.lock("row").wait(Duration::from_secs(30));
         let guard = lock.acquire().await.unwrap();
         holder.resume();
         holder.order("look");
-        holder.expect("lost", Duration::from_secs(10));
+        holder.expect("lost");
         assert!(guard.is_valid());
         guard.release().await.unwrap();
         locks.shutdown().await;
@@ -109,7 +109,7 @@ async fn lost_nodes_are_created_again() {
     assert!(guard.is_valid());
     let held = zookeeper.claims();
     guard.release().await.unwrap();
-    eventually(NOISE, "it is released", || zookeeper.claims().is_empty());
+    eventually("it is released", || zookeeper.claims().is_empty());
     assert_eq!(held.len(), 1);
     locks.shutdown().await;
 }
@@ -133,7 +133,7 @@ async fn dropped_manager_ends_its_sessions() {
     drop(locks);
     assert!(guard.is_valid());
     drop(guard);
-    eventually(millis(5000), "the sessions end", || {
+    eventually("the sessions end", || {
         zookeeper.client().children("/lock/::sessions").is_empty()
     });
 }
@@ -153,19 +153,18 @@ async fn waiter_outlives_its_session() {
     let lost = one.lock("lost").acquire().await.unwrap();
     let lock = one.lock("row").wait(Duration::from_secs(60));
     let waiter = tokio::spawn(lock.acquire());
-    eventually(NOISE, "it waits", || zookeeper.claims().len() == 3);
+    eventually("it waits", || zookeeper.claims().len() == 3);
     proxy.black_hole();
-    let ended = Duration::from_secs(20);
-    eventually(ended, "its session ends", || zookeeper.claims().len() == 1);
+    eventually("its session ends", || zookeeper.claims().len() == 1);
     proxy.heal();
     assert!(!lost.is_valid());
-    eventually(ended, "it waits again", || zookeeper.claims().len() == 2);
+    eventually("it waits again", || zookeeper.claims().len() == 2);
     assert!(guard.is_valid() && !waiter.is_finished());
     guard.release().await.unwrap();
-    let next = within(NOISE * 4, waiter).await.unwrap().unwrap();
+    let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();
     drop(lost);
-    let again = within(NOISE * 4, one.lock("lost").acquire()).await.unwrap();
+    let again = soon(one.lock("lost").acquire()).await.unwrap();
     again.release().await.unwrap();
     one.shutdown().await;
     other.shutdown().await;

@@ -12,12 +12,12 @@ fn command_dies_with_locks() {
     let server = Server::start();
     for _ in 0..5 {
         let mut worker = run(&server, "k --ttl 2s --wait 20s", DEAF);
-        let pid = worker.expect("runs as", SOON);
+        let pid = worker.expect("runs as");
         assert!(!is_dead(&pid));
         worker.kill();
-        eventually(SOON, "the command is dead", || is_dead(&pid));
+        eventually("the command is dead", || is_dead(&pid));
     }
-    server.until_gone("lock:k", SOON);
+    server.until_gone("lock:k");
 }
 
 #[test]
@@ -36,10 +36,10 @@ fn waiting_locks_leaves_the_queue_when_it_is_terminated() {
         let mut waiter = run(&server, "k --wait 1m", "echo '@ runs'");
         server.until_waiting("k", 1);
         waiter.signal(signal);
-        assert_eq!(waiter.ends(SOON).code(), Some(code));
+        assert_eq!(waiter.ends().code(), Some(code));
         server.until_waiting("k", 0);
         assert_eq!(waiter.event(SOON), None);
     }
     holder.order("end");
-    holder.succeeds(SOON);
+    holder.succeeds();
 }

@@ -1,6 +1,6 @@
 //! Exit codes of `locks run`, by which scripts decide.
 
-use crate::program::{SOON, code, hold, output, text};
+use crate::program::{code, hold, output, text};
 use lock_test_support::server::{Server, free_port, give_back_port};
 
 #[track_caller]
@@ -69,19 +69,19 @@ fn lock_that_is_held_is_busy() {
     exits(&url, "run k -E 9", &command, 9, "lock `k` is held");
     exits(&url, "--prefix other: run k", &command, 0, "");
     holder.order("end");
-    holder.succeeds(SOON);
+    holder.succeeds();
     exits(&url, "run k", &command, 0, "");
 
     let mut reader = hold(&server, "k --read");
     exits(&url, "run k --read", &command, 0, "");
     exits(&url, "run k", &command, 75, "lock `k` is held");
     reader.order("end");
-    reader.succeeds(SOON);
+    reader.succeeds();
     let mut one_of_two = hold(&server, "k --permits 2");
     exits(&url, "run k --permits 2", &command, 0, "");
     exits(&url, "run k --permits 1", &command, 75, "lock `k`");
     one_of_two.order("end");
-    one_of_two.succeeds(SOON);
+    one_of_two.succeeds();
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! A command ends before its lock can be another's.
 
-use crate::program::{SOON, code, is_dead, output, run};
+use crate::program::{code, is_dead, output, run};
 use lock_test_support::server::{Server, temporary};
-use lock_test_support::time::{Stopwatch, eventually};
+use lock_test_support::time::{Timed, eventually};
 use lock_test_support::worker::Worker;
 use std::fs;
 use std::time::{Duration, SystemTime};
@@ -33,7 +33,7 @@ fn gives_the_lock_to_the_next(server: &mut Server) {
 
 #[track_caller]
 fn is_lost(worker: &mut Worker) {
-    assert_eq!(worker.ends(SOON).code(), Some(124));
+    assert_eq!(worker.ends().code(), Some(124));
 }
 
 #[test]
@@ -42,12 +42,12 @@ fn command_gets_term_while_the_grace_is_left() {
     let script = "trap 'echo \"@ terminated at $(date +%s%N)\"; exit 5' TERM; echo '@ runs'; \
                   while :; do sleep 0.05; done";
     let mut worker = run(&server, TTL, script);
-    worker.expect("runs", SOON);
-    let watch = Stopwatch::start();
+    worker.expect("runs");
+    let _timed = Timed::start();
     let end = end_of_lease(&mut server);
-    let at = worker.expect("terminated at", SOON);
+    let at = worker.expect("terminated at");
     let at = last_time(&format!("{at}\n"));
-    assert!(at < end + watch.stalled(), "{at:?}, lease until {end:?}");
+    assert!(at < end, "{at:?}, lease until {end:?}");
     assert!(at > end - Duration::from_secs(2), "{at:?}, {end:?}");
     is_lost(&mut worker);
     gives_the_lock_to_the_next(&mut server);
@@ -63,16 +63,13 @@ fn command_that_ignores_term_is_killed_at_the_end_of_the_lease() {
         file.display()
     );
     let mut worker = run(&server, TTL, &script);
-    let pid = worker.expect("runs as", SOON);
-    let watch = Stopwatch::start();
+    let pid = worker.expect("runs as");
+    let _timed = Timed::start();
     let end = end_of_lease(&mut server);
     is_lost(&mut worker);
     assert!(is_dead(&pid));
     let last = last_time(&fs::read_to_string(&file).unwrap());
-    assert!(
-        last < end + watch.stalled(),
-        "{last:?}, lease until {end:?}"
-    );
+    assert!(last < end, "{last:?}, lease until {end:?}");
     assert!(last > end - Duration::from_secs(1), "{last:?}, {end:?}");
     gives_the_lock_to_the_next(&mut server);
 }
@@ -82,10 +79,10 @@ fn command_is_killed_when_another_client_took_the_lock() {
     let server = Server::start();
     let script = "echo \"@ runs as $$\"; while :; do sleep 0.05; done";
     let mut worker = run(&server, "k --ttl 1s", script);
-    let pid = worker.expect("runs as", SOON);
+    let pid = worker.expect("runs as");
     server.query::<()>("SET lock:k stolen");
     is_lost(&mut worker);
-    eventually(SOON, "the command is dead", || is_dead(&pid));
+    eventually("the command is dead", || is_dead(&pid));
     server.query::<()>("DEL lock:k");
 }
 
@@ -93,7 +90,7 @@ fn command_is_killed_when_another_client_took_the_lock() {
 fn loss_that_comes_to_light_at_the_end_is_reported() {
     let server = Server::start();
     let mut worker = run(&server, "k --ttl 1m", "echo '@ runs'; read _");
-    worker.expect("runs", SOON);
+    worker.expect("runs");
     server.query::<()>("SET lock:k stolen");
     worker.order("end");
     is_lost(&mut worker);
@@ -108,9 +105,9 @@ fn outage_shorter_than_the_lease_is_survived() {
         "k --ttl 10s --grace 1s",
         "echo '@ runs'; read _; exit 3",
     );
-    worker.expect("runs", SOON);
+    worker.expect("runs");
     server.pause();
     worker.order("end");
     server.resume();
-    assert_eq!(worker.ends(SOON).code(), Some(3));
+    assert_eq!(worker.ends().code(), Some(3));
 }

@@ -100,10 +100,10 @@ fn locks_and_processes_are_listed() {
     );
     for worker in [&mut one, &mut two] {
         worker.order("end");
-        worker.succeeds(SOON);
+        worker.succeeds();
     }
-    waiter.expect("runs", SOON);
-    waiter.succeeds(SOON);
+    waiter.expect("runs");
+    waiter.succeeds();
 }
 
 fn revoke(server: &Server, more: &[&str]) -> (i32, String, String) {
@@ -117,7 +117,7 @@ fn revoked_command_stops_and_the_next_one_runs() {
     let script =
         "trap 'echo \"@ terminated\"; exit 5' TERM; echo '@ runs'; while :; do sleep 0.05; done";
     let mut stuck = run(&server, "order:42 --grace 10s", script);
-    stuck.expect("runs", SOON);
+    stuck.expect("runs");
     let mut next = run(&server, "order:42 --wait 1m", "echo '@ enters'");
     server.until_waiting("order:42", 1);
 
@@ -133,10 +133,10 @@ fn revoked_command_stops_and_the_next_one_runs() {
         said.starts_with("order:42: asked locks ") && said.contains("; stopped after "),
         "{said}"
     );
-    stuck.expect("terminated", SOON);
-    assert_eq!(stuck.ends(SOON).code(), Some(124));
-    next.expect("enters", SOON);
-    next.succeeds(SOON);
+    stuck.expect("terminated");
+    assert_eq!(stuck.ends().code(), Some(124));
+    next.expect("enters");
+    next.succeeds();
     let (status, said, _) = revoke(&server, &["order:42"]);
     assert_eq!((status, &*said), (0, "order:42: free\n"));
 }
@@ -146,13 +146,13 @@ fn revoked_command_that_ignores_term_is_killed_before_its_lease_ends() {
     let server = Server::start();
     let script = "trap '' TERM; echo '@ runs'; while :; do sleep 0.05; done";
     let mut stuck = run(&server, "k --ttl 60s --grace 1s", script);
-    stuck.expect("runs", SOON);
+    stuck.expect("runs");
     let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--json"]);
     assert_eq!(status, 0, "{said}");
     let found: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(found["outcome"], "stopped");
     assert!(found["after_ms"].as_u64().unwrap() >= 500, "{found}");
-    assert_eq!(stuck.ends(SOON).code(), Some(124));
+    assert_eq!(stuck.ends().code(), Some(124));
 }
 
 #[test]
@@ -175,11 +175,11 @@ fn stopped_holder_loses_its_lock_by_force_alone() {
     assert_eq!(found["outcome"], "taken");
     let taken = found["fencing_token"].as_u64().unwrap();
     let mut next = run(&server, "k", "echo \"@ token $LOCK_FENCING_TOKEN\"");
-    let token: u64 = next.expect("token", SOON).trim().parse().unwrap();
+    let token: u64 = next.expect("token").trim().parse().unwrap();
     assert!(token > taken, "{token} > {taken}");
-    next.succeeds(SOON);
+    next.succeeds();
     stopped.resume();
-    assert_eq!(stopped.ends(SOON).code(), Some(124));
+    assert_eq!(stopped.ends().code(), Some(124));
 }
 
 #[tokio::test]
@@ -188,7 +188,7 @@ async fn lock_that_a_transaction_keeps_is_reported_as_such() {
     let url = server.url();
     let command = ["--", "sh", "-c", "echo '@ holds'; read _"];
     let mut holder = Worker::run(locks(&url, "run k", &command));
-    holder.expect("holds", SOON);
+    holder.expect("holds");
     let transaction = server.client().await;
     let proof = "BEGIN; SELECT FROM distributed_lock.held WHERE name = 'lock:k' FOR KEY SHARE";
     transaction.batch_execute(proof).await.unwrap();
@@ -208,7 +208,7 @@ async fn lock_that_a_transaction_keeps_is_reported_as_such() {
     );
     let found: Value = serde_json::from_str(&forced(&["--json"])).unwrap();
     assert_eq!(found["outcome"], "in transaction");
-    assert_eq!(holder.ends(SOON).code(), Some(124));
+    assert_eq!(holder.ends().code(), Some(124));
     transaction.batch_execute("COMMIT").await.unwrap();
     let after = output(&url, "run k --wait 20s", &["--", "true"]);
     assert_eq!(code(&after), 0, "{}", text(&after.stderr));
@@ -245,7 +245,7 @@ fn user_who_may_only_read_looks() {
         assert_eq!(code(&ended), 78, "{line}: {said}");
     }
     holder.order("");
-    holder.succeeds(SOON);
+    holder.succeeds();
 }
 
 /// Another prefix, or another database, is the first thing to look for.
@@ -285,7 +285,7 @@ fn one_of_several_holders_is_chosen() {
     let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--all"]);
     assert_eq!(status, 0, "{said}");
     for reader in &mut readers {
-        assert_eq!(reader.ends(SOON).code(), Some(124));
+        assert_eq!(reader.ends().code(), Some(124));
     }
 }
 
@@ -337,7 +337,7 @@ fn longest_holds_are_shown_first() {
     assert!(top.ends_with("and 1 more\n"), "{top}");
     for worker in [&mut old, &mut new] {
         worker.order("end");
-        worker.succeeds(SOON);
+        worker.succeeds();
     }
 }
 
@@ -380,8 +380,8 @@ async fn kept_lock_is_shown_as_such() {
     assert_eq!(code(&tried), 75, "a single try does not recall it");
     assert_eq!(locks.stats().kept, 1);
     let mut next = run(&server, "order:42 --wait 1m", "echo '@ runs'");
-    next.expect("runs", SOON);
-    next.succeeds(SOON);
+    next.expect("runs");
+    next.succeeds();
     assert_eq!((locks.stats().kept, locks.stats().recalled), (0, 1));
 
     let lock = locks.lock("order:43").ttl(Duration::from_secs(300));
@@ -409,5 +409,5 @@ fn top_is_shown_again_and_again() {
     watch.kill().unwrap();
     watch.wait().unwrap();
     holder.order("end");
-    holder.succeeds(SOON);
+    holder.succeeds();
 }

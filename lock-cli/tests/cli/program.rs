@@ -32,7 +32,7 @@ pub(crate) fn run(server: &Server, line: &str, script: &str) -> Worker {
 /// Holds a lock until the next order, which is reported when it is acquired.
 pub(crate) fn hold(server: &Server, line: &str) -> Worker {
     let holder = run(server, line, "echo '@ holds'; read _");
-    holder.expect("holds", SOON);
+    holder.expect("holds");
     holder
 }
 

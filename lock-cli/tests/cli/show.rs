@@ -68,9 +68,9 @@ fn holder_and_waiters_are_shown() {
     assert!(lines[3].ends_with(" s   read"), "{text}");
 
     holder.order("end");
-    holder.succeeds(SOON);
-    waiter.expect("runs", SOON);
-    waiter.succeeds(SOON);
+    holder.succeeds();
+    waiter.expect("runs");
+    waiter.succeeds();
     assert_eq!(shown(&server, "order:42"), "order:42     free\n");
 }
 

@@ -1,6 +1,6 @@
 //! Without a terminal, the command gets the signals that `locks` gets.
 
-use crate::program::{SOON, run};
+use crate::program::run;
 use lock_test_support::server::Server;
 
 #[test]
@@ -15,10 +15,10 @@ fn signals_are_passed_on() {
             "trap 'echo \"@ got {signal}\"; exit {code}' {signal}; echo '@ runs'; while :; do sleep 0.05; done"
         );
         let mut worker = run(&server, "k", &script);
-        worker.expect("runs", SOON);
+        worker.expect("runs");
         worker.signal(signal);
-        worker.expect(&format!("got {signal}"), SOON);
-        assert_eq!(worker.ends(SOON).code(), Some(code as i32));
+        worker.expect(&format!("got {signal}"));
+        assert_eq!(worker.ends().code(), Some(code as i32));
         assert!(!server.exists("lock:k"));
     }
 }
@@ -29,12 +29,12 @@ fn lock_is_held_until_a_terminated_command_has_ended() {
     let script =
         "trap 'echo \"@ ends\"; read _; exit 0' TERM; echo '@ runs'; while :; do sleep 0.05; done";
     let mut worker = run(&server, "k", script);
-    worker.expect("runs", SOON);
+    worker.expect("runs");
     worker.signal("TERM");
-    worker.expect("ends", SOON);
+    worker.expect("ends");
     assert!(server.exists("lock:k"));
     worker.order("end");
-    worker.succeeds(SOON);
+    worker.succeeds();
     assert!(!server.exists("lock:k"));
 }
 
@@ -45,8 +45,8 @@ fn signal_reaches_the_whole_group() {
         "trap 'echo \"@ child ends\"; exit 0' TERM; echo '@ runs'; while :; do sleep 0.05; done";
     let script = format!("({child}) & trap : TERM; wait; wait; exit 4");
     let mut worker = run(&server, "k", &script);
-    worker.expect("runs", SOON);
+    worker.expect("runs");
     worker.signal("TERM");
-    worker.expect("child ends", SOON);
-    assert_eq!(worker.ends(SOON).code(), Some(4));
+    worker.expect("child ends");
+    assert_eq!(worker.ends().code(), Some(4));
 }

@@ -1,6 +1,6 @@
 //! `locks` at a terminal.
 
-use crate::program::{SOON, hold};
+use crate::program::hold;
 use lock_test_support::server::{Server, signal};
 use lock_test_support::time::eventually;
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
@@ -63,7 +63,7 @@ impl Terminal {
 
     #[track_caller]
     fn shows(&self, text: &str) {
-        eventually(SOON, text, || self.screen.lock().unwrap().contains(text));
+        eventually(text, || self.screen.lock().unwrap().contains(text));
     }
 
     fn types(&mut self, text: &str) {
@@ -73,7 +73,7 @@ impl Terminal {
     #[track_caller]
     fn ends(&mut self) -> Option<i32> {
         let mut status = None;
-        eventually(SOON, "`locks` ends", || {
+        eventually("`locks` ends", || {
             status = self.process.try_wait().unwrap();
             status.is_some()
         });
@@ -130,7 +130,7 @@ fn wait_is_shown_and_erased() {
     let mut terminal = Terminal::start(&server.url(), &arguments, None);
     terminal.shows("\r\u{1b}[Kwaiting for lock `k`, 1.");
     holder.order("end");
-    holder.succeeds(SOON);
+    holder.succeeds();
     terminal.shows("\r\u{1b}[Kthe command runs");
     assert_eq!(terminal.ends(), Some(0));
 }

@@ -6,7 +6,7 @@ use std::thread;
 
 use rusqlite::Connection;
 
-use super::site::{LIMIT, Site};
+use super::site::Site;
 use lock_test_support::promtool::promtool;
 use lock_test_support::server::Server;
 use lock_test_support::time::eventually;
@@ -73,7 +73,7 @@ fn metrics_are_scraped(program: &'static str) {
         assert!(kind.starts_with("text/plain; version=0.0.4"), "{kind}");
         answer.body_mut().read_to_string().unwrap()
     };
-    let until = |sample: &str| eventually(LIMIT, sample, || has(&scrape(), sample));
+    let until = |sample: &str| eventually(sample, || has(&scrape(), sample));
     let orders: [i64; 4] = array::from_fn(|_| site.create(0).id);
     let [shipped, busy, lost, unavailable] = orders;
 
@@ -96,7 +96,7 @@ fn metrics_are_scraped(program: &'static str) {
     thread::scope(|scope| {
         scope.spawn(|| site.ship(0, lost));
         let delete = format!("DEL lock:order:{lost}");
-        eventually(LIMIT, &delete, || server.query(&delete));
+        eventually(&delete, || server.query(&delete));
     });
     server.kill();
     assert_eq!(site.ship(0, unavailable).status(), 503);

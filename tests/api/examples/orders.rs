@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 use std::thread;
 
-use super::site::{LIMIT, Site};
+use super::site::Site;
 use lock_test_support::server::Server;
 use lock_test_support::time::eventually;
 
@@ -74,7 +74,7 @@ fn terminated_instance_finishes_running_request() {
         thread::scope(|scope| {
             let request = scope.spawn(|| site.ship(0, id).status().as_u16());
             let key = format!("lock:order:{id}");
-            eventually(LIMIT, "the order is being shipped", || server.exists(&key));
+            eventually("the order is being shipped", || server.exists(&key));
             site.instances.terminate(0);
             assert_eq!(request.join().unwrap(), 200);
         });
@@ -116,7 +116,7 @@ fn readiness_follows_the_lock_server_and_liveness_does_not() {
     }
     server.restart();
     for instance in 0..2 {
-        eventually(LIMIT, "it is ready again", || is_ready(instance));
+        eventually("it is ready again", || is_ready(instance));
     }
     site.instances.stop();
 }

@@ -88,7 +88,7 @@ impl Program {
     #[track_caller]
     pub fn end(mut self) -> Ended {
         let mut status = None;
-        eventually(LIMIT, &format!("`{}` ends", self.name), || {
+        eventually(&format!("`{}` ends", self.name), || {
             status = self.process.try_wait().unwrap();
             status.is_some()
         });

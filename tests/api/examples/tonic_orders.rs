@@ -124,7 +124,7 @@ async fn terminated_tonic_instance_finishes_running_call() {
     let id = site.create(0).await;
     let call = tokio::spawn(site.ship(0, id));
     let key = format!("lock:order:{id}");
-    eventually(LIMIT, "the order is being shipped", || server.exists(&key));
+    eventually("the order is being shipped", || server.exists(&key));
     site.instances.terminate(0);
     assert_eq!(call.await.unwrap().unwrap().parcels.len(), 1);
     assert!(site.find(1, id).await.shipped);

@@ -41,7 +41,7 @@ pub fn uncleared(deployment: &dyn Deployment, faults: &[Fault]) -> Vec<String> {
         return Vec::new();
     }
     let mut left = Vec::new();
-    comes_true(millis(5000), || {
+    comes_true(|| {
         left = deployment.servers().leftovers();
         left.is_empty()
     });
@@ -54,7 +54,7 @@ pub fn connected(deployment: &dyn Deployment) -> Vec<String> {
     let servers = 0..deployment.limits().servers;
     let clients = |server| deployment.servers().clients(server);
     let mut left = Vec::new();
-    comes_true(millis(5000), || {
+    comes_true(|| {
         left = servers.clone().flat_map(clients).collect();
         left.is_empty()
     });

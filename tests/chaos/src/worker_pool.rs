@@ -54,7 +54,7 @@ impl WorkerPool {
             });
         }
         for process in &pool.processes {
-            process.running.expect("ready", LONG);
+            process.running.expect("ready");
         }
         pool
     }
@@ -124,7 +124,7 @@ impl WorkerPool {
     pub fn leave(&mut self, process: usize) {
         let running = &mut self.processes[process].running;
         running.try_order("leave");
-        running.succeeds(LONG);
+        running.succeeds();
     }
 
     /// Starts a new process in the place of one that has ended.

@@ -200,7 +200,7 @@ impl Cluster {
     /// Waits until the replica has the slots of that master and all running nodes know.
     #[track_caller]
     pub fn until_replaced(&self, master: usize) {
-        eventually(LONG, "the replica takes over", || {
+        eventually("the replica takes over", || {
             let now = self.master_of(Self::first_slot(master));
             self.is_ok() && now == Some(master + MASTERS)
         });
@@ -232,13 +232,13 @@ impl Cluster {
 
     #[track_caller]
     pub fn until_ok(&self) {
-        eventually(LONG, "every slot is served", || self.is_ok());
+        eventually("every slot is served", || self.is_ok());
     }
 
     /// Waits until every slot is served and every replica follows its master.
     #[track_caller]
     pub fn until_settled(&self) {
-        eventually(LONG, "replicas follow their masters", || self.is_settled());
+        eventually("replicas follow their masters", || self.is_settled());
     }
 
     /// Returns `true` if every slot is served and every replica follows its master.
@@ -277,7 +277,7 @@ impl Cluster {
     #[track_caller]
     pub fn until_waiting(&self, key: &str, processes: usize) {
         let what = format!("{processes} wait for `{key}`");
-        eventually(LONG, &what, || self.waiting(key) == processes);
+        eventually(&what, || self.waiting(key) == processes);
     }
 
     /// Moves a slot with all its keys from one node to another, as resharding does: meanwhile keys are on
@@ -378,10 +378,10 @@ impl Cluster {
                 node.query::<()>(&format!("CLUSTER ADDSLOTSRANGE {first} {last}"));
             }
         }
-        eventually(LONG, "all nodes know one another", || self.have_met());
+        eventually("all nodes know one another", || self.have_met());
         for n in MASTERS..self.node_count() {
             let replicate = ["CLUSTER", "REPLICATE", &self.id(n - MASTERS).unwrap()];
-            eventually(LONG, "a replica knows its master", || {
+            eventually("a replica knows its master", || {
                 self.nodes[n].ask::<()>(&replicate).is_ok()
             });
         }
@@ -417,7 +417,7 @@ impl Drop for Cluster {
     fn drop(&mut self) {
         let mut left = Vec::new();
         let clean = std::thread::panicking()
-            || comes_true(Duration::from_secs(10), || {
+            || comes_true(|| {
                 let running = self.nodes.iter().filter(|node| node.runs());
                 left = running.flat_map(Server::leftovers).collect();
                 left.is_empty()

@@ -109,7 +109,7 @@ impl Etcd {
                 behind_proxies,
             );
             let mut ended = false;
-            comes_true(START, || {
+            comes_true(|| {
                 ended = (0..count).any(|number| etcd.has_ended(number));
                 ended || etcd.is_healthy()
             });
@@ -199,7 +199,7 @@ impl Etcd {
 
     /// Waits until all members that run serve requests.
     pub fn until_healthy(&self) {
-        eventually(START, "etcd is healthy", || self.is_healthy());
+        eventually("etcd is healthy", || self.is_healthy());
     }
 
     /// Returns `etcdctl` with these words, which connects to all members that run.
@@ -277,9 +277,7 @@ impl Etcd {
 
     /// Waits until a lock has that number of claims.
     pub fn until_line(&self, name: &str, claims: usize) {
-        eventually(START, "the claims are there", || {
-            self.line(name).len() == claims
-        });
+        eventually("the claims are there", || self.line(name).len() == claims);
     }
 
     /// Returns the port of the first member that runs.
@@ -304,7 +302,7 @@ impl Etcd {
     /// Returns the number of the leader among the members.
     pub fn leader(&self) -> usize {
         let mut leader = None;
-        eventually(START, "there is a leader", || {
+        eventually("there is a leader", || {
             let mut status = self.command(&["endpoint", "status", "--command-timeout=1s"]);
             // Address, id, version, size, whether it leads, and more.
             let status = status.args(["-w", "simple"]).output().unwrap().stdout;
@@ -330,7 +328,7 @@ impl Replicated for Etcd {
         while Instant::now() < deadline {
             self.begin_restart(number);
             let mut up = false;
-            comes_true(Duration::from_secs(5), || {
+            comes_true(|| {
                 up = self.is_healthy();
                 up || self.has_ended(number)
             });
@@ -437,7 +435,7 @@ mod tests {
         let etcd = Etcd::three_behind_proxies();
         let leader = etcd.leader();
         etcd.part_from_others(leader);
-        eventually(START, "another member leads", || etcd.leader() != leader);
+        eventually("another member leads", || etcd.leader() != leader);
         let mut health = etcd.command(&["endpoint", "health", "--command-timeout=1s"]);
         let health = health.args(["--endpoints", &etcd.url_of(leader)]);
         assert!(

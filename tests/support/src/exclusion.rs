@@ -4,8 +4,6 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use crate::time::Stopwatch;
-
 /// The limit of a reader.
 pub const UNLIMITED: usize = usize::MAX;
 
@@ -19,7 +17,7 @@ struct State {
     next: u64,
     waiting: usize,
     /// Runs while clients wait, and none holds the lock.
-    idle: Option<Stopwatch>,
+    idle: Option<Instant>,
     longest_gap: Duration,
 }
 
@@ -105,7 +103,7 @@ impl State {
 
     fn measure(&mut self) {
         if self.waiting > 0 && self.holders.is_empty() {
-            self.idle.get_or_insert_with(Stopwatch::start);
+            self.idle.get_or_insert_with(Instant::now);
         } else if let Some(idle) = self.idle.take() {
             self.longest_gap = self.longest_gap.max(idle.elapsed());
         }

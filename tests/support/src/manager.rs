@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockManager, Report};
 
-use crate::time::{NOISE, Stopwatch, millis, within};
+use crate::time::{NOISE, millis, soon};
+use tokio::time::Instant;
 
 /// How long a server may not reply.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -19,7 +20,7 @@ pub fn silent(config: impl Into<Config>) -> Config {
 /// does not reply in time.
 pub async fn warmed_up(config: impl Into<Config>) -> LockManager {
     let locks = connected(config).await;
-    let watch = Stopwatch::start();
+    let watch = Instant::now();
     let use_lock = async || locks.lock("warm").acquire().await?.release().await;
     loop {
         match use_lock().await {
@@ -41,7 +42,7 @@ pub async fn use_once(locks: &LockManager, key: &str) {
 pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, String) {
     let config = config.into().connect_timeout(millis(5000));
     assert!(!format!("{config:?}").contains(secret));
-    let watch = Stopwatch::start();
+    let watch = Instant::now();
     let error = LockManager::connect(config).await.unwrap_err();
     assert!(watch.elapsed() < millis(5000) + NOISE, "{error}");
     let mut text = error.to_string();
@@ -57,7 +58,7 @@ pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, Str
 /// Connects, and retries if a server does not reply within the connect timeout.
 pub async fn connected(config: impl Into<Config>) -> LockManager {
     let config = config.into();
-    let watch = Stopwatch::start();
+    let watch = Instant::now();
     loop {
         match LockManager::connect(config.clone()).await {
             Ok(locks) => return locks,
@@ -74,13 +75,13 @@ pub async fn until_pinged(locks: &LockManager) {
             tokio::time::sleep(millis(5)).await;
         }
     };
-    within(PATIENCE, pinged).await;
+    soon(pinged).await;
 }
 
 /// Asserts that pings fail within the command timeout: the first may discover the outage, the second knows of it.
 pub async fn pings_fail(locks: &LockManager, command_timeout: Duration) {
     for _ in 0..2 {
-        let start = Stopwatch::start();
+        let start = Instant::now();
         let error = locks.ping().await.unwrap_err();
         let took = start.elapsed();
         assert!(error.is_unavailable() && error.key().is_none(), "{error}");

@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::ops::DerefMut;
 use std::process::{Child, Command};
-use std::time::Duration;
 
 use crate::proxy::Proxy;
 use crate::server::{give_back_port, signal, stop};
@@ -37,7 +36,7 @@ pub trait Replicated: DerefMut<Target = Members> + Send + Sync + 'static {
             return;
         }
         let mut left = Vec::new();
-        comes_true(Duration::from_secs(15), || {
+        comes_true(|| {
             left = self.all_claims();
             left.is_empty()
         });

@@ -1,7 +1,6 @@
 //! PgBouncer in front of a PostgreSQL server, which gives clients a backend for one transaction each.
 
 use std::process::{Child, Stdio};
-use std::time::Duration;
 
 use tempfile::TempDir;
 
@@ -122,7 +121,7 @@ impl PgBouncer {
                 .stderr(Stdio::null());
             let mut process = command.spawn().unwrap();
             let mut gone = false;
-            let listens = comes_true(Duration::from_secs(10), || {
+            let listens = comes_true(|| {
                 gone = process.try_wait().unwrap().is_some();
                 gone || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
             });

@@ -1,7 +1,7 @@
 //! A server with a replica, without a Sentinel.
 
 use crate::server::Server;
-use crate::time::{eventually, millis};
+use crate::time::eventually;
 
 /// A master delays a synchronization by this number of seconds, so that it serves several replicas.
 const AT_ONCE: [&str; 2] = ["--repl-diskless-sync-delay", "0"];
@@ -19,7 +19,7 @@ pub fn replica_of(master: &Server) -> Server {
     let replica = Server::with(None, |_, _| {
         options.into_iter().map(str::to_owned).collect()
     });
-    eventually(millis(20_000), "the replica follows", || {
+    eventually("the replica follows", || {
         let replication: String = master.query("INFO replication");
         replication.contains("state=online")
     });

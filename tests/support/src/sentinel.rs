@@ -13,7 +13,6 @@ pub const NAME: &str = "mymaster";
 
 /// The longest time that a failover may take on a busy machine once a Sentinel has noticed. A Sentinel that could not
 /// run for 2 s decides nothing for the next 30 s.
-const FAILOVER: Duration = Duration::from_secs(90);
 
 /// Longer than any master is silent, unless a test kills or freezes it.
 const NEVER: Duration = Duration::from_secs(60);
@@ -117,7 +116,7 @@ impl Sentinels {
     #[track_caller]
     pub fn master(&self) -> usize {
         let mut master = None;
-        eventually(FAILOVER, "the Sentinels agree on the master", || {
+        eventually("the Sentinels agree on the master", || {
             master = self.agreed();
             master.is_some()
         });
@@ -171,9 +170,7 @@ impl Sentinels {
     #[track_caller]
     pub fn failover(&self) -> usize {
         let from = self.master();
-        eventually(FAILOVER, "a Sentinel begins a failover", || {
-            self.begin_failover()
-        });
+        eventually("a Sentinel begins a failover", || self.begin_failover());
         self.until_failed_over(from)
     }
 
@@ -189,7 +186,7 @@ impl Sentinels {
     #[track_caller]
     pub fn until_failed_over(&self, from: usize) -> usize {
         let mut master = None;
-        eventually(FAILOVER, "another server is the master", || {
+        eventually("another server is the master", || {
             master = self.agreed().filter(|master| *master != from);
             master.is_some()
         });
@@ -201,11 +198,9 @@ impl Sentinels {
     /// them.
     #[track_caller]
     pub fn until_settled(&self) {
-        eventually(
-            FAILOVER,
-            "all servers and Sentinels know each other",
-            || self.is_settled(),
-        );
+        eventually("all servers and Sentinels know each other", || {
+            self.is_settled()
+        });
     }
 
     /// Waits until `replicas` replicas have everything that the master has written so far. Returns `true` if

@@ -202,7 +202,7 @@ impl Server {
         for _ in 0..20 {
             let mut process = self.command().spawn().expect("`redis-server` is installed");
             let mut gone = false;
-            let answers = comes_true(Duration::from_secs(20), || {
+            let answers = comes_true(|| {
                 gone = process.try_wait().unwrap().is_some();
                 gone || self.connect().is_ok()
             });
@@ -285,7 +285,7 @@ impl Server {
         let number = |text: &str| text.parse::<u64>().unwrap_or_default();
         let written = information();
         let written = number(field(&written, "master_repl_offset").unwrap_or_default());
-        comes_true(Duration::from_secs(30), || {
+        comes_true(|| {
             let has_reached = |line: &&str| {
                 let mut fields = line.split([':', ',']);
                 let offset = fields.find_map(|field| field.strip_prefix("offset="));
@@ -308,8 +308,8 @@ impl Server {
     }
 
     #[track_caller]
-    pub fn until_gone(&self, key: &str, limit: Duration) {
-        eventually(limit, &format!("`{key}` is gone"), || !self.exists(key));
+    pub fn until_gone(&self, key: &str) {
+        eventually(&format!("`{key}` is gone"), || !self.exists(key));
     }
 
     /// Waits until the channel has no subscriber.
@@ -318,11 +318,7 @@ impl Server {
             let (_, heard): (String, usize) = self.query(&format!("PUBSUB NUMSUB {channel}"));
             heard == 0
         };
-        eventually(
-            Duration::from_secs(5),
-            &format!("`{channel}` has no subscriber"),
-            deaf,
-        );
+        eventually(&format!("`{channel}` has no subscriber"), deaf);
     }
 
     /// Returns the number of processes in the server queue of a lock.
@@ -334,9 +330,7 @@ impl Server {
     #[track_caller]
     pub fn until_waiting(&self, key: &str, processes: usize) {
         let what = format!("{processes} wait for `{key}`");
-        eventually(Duration::from_secs(5), &what, || {
-            self.waiting(key) == processes
-        });
+        eventually(&what, || self.waiting(key) == processes);
     }
 
     /// Returns how often clients and scripts ran these commands.
@@ -415,7 +409,7 @@ impl Drop for Server {
         if self.runs() && self.file.is_none() && !std::thread::panicking() {
             let mut left = Vec::new();
             let look = AssertUnwindSafe(|| {
-                comes_true(Duration::from_secs(10), || {
+                comes_true(|| {
                     left = self.leftovers();
                     left.is_empty()
                 })
@@ -557,7 +551,7 @@ pub fn stop(pid: u32) {
             state.is_some_and(|state| "TtZX".contains(state))
         })
     };
-    eventually(Duration::from_secs(30), "the process stops", || {
+    eventually("the process stops", || {
         let Ok(threads) = fs::read_dir(format!("/proc/{pid}/task")) else {
             return true;
         };

@@ -1,4 +1,5 @@
-//! Waiting for conditions, with limits that allow for a busy machine.
+//! Time in tests. A machine may starve a test for seconds, so no verdict depends on its clock: limits on waiting are
+//! as long as [`PATIENCE`], and a case that is about real time is [`Timed`].
 
 use std::future::Future;
 use std::pin::pin;
@@ -9,8 +10,11 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::Config;
 
-/// The delay that a busy machine may add to any measured time, beyond the stalls that a [`Stopwatch`]
-/// subtracts.
+/// For how long tests wait for what must come. No starved machine takes longer, and a lock with the default ttl of 30 s
+/// is not free by then unless it was released.
+pub const PATIENCE: Duration = Duration::from_secs(25);
+
+/// What a [`Timed`] case adds to each promised time for the machine's own delays.
 pub const NOISE: Duration = Duration::from_millis(800);
 
 pub const fn millis(n: u64) -> Duration {
@@ -19,45 +23,62 @@ pub const fn millis(n: u64) -> Duration {
 
 /// Sets timeouts long enough for a server on a busy machine, for tests that are not about slow servers.
 pub fn patient(config: impl Into<Config>) -> Config {
-    let long = Duration::from_secs(5);
-    config.into().command_timeout(long).connect_timeout(long)
+    let config = config.into().command_timeout(millis(10_000));
+    config.connect_timeout(PATIENCE).wait(PATIENCE)
 }
 
-/// Measures a time without the stalls of the machine, for upper bounds; on a paused runtime, virtual time. Measure a
-/// lower bound with tokio's [`Instant`](tokio::time::Instant).
-#[derive(Clone, Copy)]
-pub struct Stopwatch {
-    start: tokio::time::Instant,
-    stalled: Duration,
+/// A case that is about real time, while it runs. If it fails although nothing is wrong, the machine has starved it: it
+/// then says so, and `tests/run.sh` repeats it alone. `tests/README.md` lists all such cases.
+pub struct Timed {
+    starved: Duration,
 }
 
-impl Stopwatch {
+impl Timed {
+    /// A case that was starved for less than this has no excuse.
+    const MARGIN: Duration = millis(100);
+
     pub fn start() -> Self {
-        let stalled = stalled();
-        Self {
-            start: tokio::time::Instant::now(),
-            stalled,
+        Self { starved: starved() }
+    }
+
+    /// Returns how long the machine starved this case, if that may be why it failed.
+    pub fn excuse(&self) -> Option<Duration> {
+        let starved = starved() - self.starved;
+        (starved > Self::MARGIN).then_some(starved)
+    }
+}
+
+impl Drop for Timed {
+    fn drop(&mut self) {
+        if thread::panicking()
+            && let Some(starved) = self.excuse()
+        {
+            println!("repeat alone: starved for {starved:?}");
         }
     }
+}
 
-    pub fn elapsed(&self) -> Duration {
-        let elapsed = self.start.elapsed();
-        elapsed.saturating_sub(self.stalled())
-    }
+/// Returns for how long runnable threads have been kept from running since the first call.
+fn starved() -> Duration {
+    METER.lock().unwrap().total().max(pressure())
+}
 
-    /// Returns how long the machine has stalled since the start: a lease may be lost to that.
-    pub fn stalled(&self) -> Duration {
-        stalled() - self.stalled
-    }
+/// Returns for how long some thread of the machine has waited for a core, if the kernel counts that.
+fn pressure() -> Duration {
+    let text = std::fs::read_to_string("/proc/pressure/cpu").unwrap_or_default();
+    let total = text
+        .split_whitespace()
+        .find_map(|it| it.strip_prefix("total="));
+    Duration::from_micros(total.and_then(|it| it.parse().ok()).unwrap_or_default())
 }
 
 /// A thread that only wakes up, and the total time by which it was late: other threads are late by as much.
-struct StallMeter {
-    stalled: Duration,
+struct Meter {
+    late: Duration,
     due: Instant,
 }
 
-impl StallMeter {
+impl Meter {
     const TICK: Duration = millis(2);
     /// Timers of an idle machine are late by less than this.
     const GRAIN: Duration = millis(1);
@@ -67,48 +88,42 @@ impl StallMeter {
             loop {
                 thread::sleep(Self::TICK);
                 let mut meter = METER.lock().unwrap();
-                meter.stalled = meter.stalled();
+                meter.late = meter.total();
                 meter.due = Instant::now() + Self::TICK;
             }
         });
         Mutex::new(Self {
-            stalled: Duration::ZERO,
+            late: Duration::ZERO,
             due: Instant::now() + Self::TICK,
         })
     }
 
-    /// Returns the total, including a stall that is not over yet.
-    fn stalled(&self) -> Duration {
+    /// Returns the total, including a delay that is not over yet.
+    fn total(&self) -> Duration {
         let late = self.due.elapsed();
         match late > Self::GRAIN {
-            true => self.stalled + late,
-            false => self.stalled,
+            true => self.late + late,
+            false => self.late,
         }
     }
 }
 
-static METER: LazyLock<Mutex<StallMeter>> = LazyLock::new(StallMeter::start);
+static METER: LazyLock<Mutex<Meter>> = LazyLock::new(Meter::start);
 
-/// Returns how long runnable threads have been kept from running since the first call.
-fn stalled() -> Duration {
-    METER.lock().unwrap().stalled()
+/// Returns the future's output; panics if it is not ready within [`PATIENCE`].
+#[track_caller]
+pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
+    within(PATIENCE, future)
 }
 
-/// Returns the future's output; panics if it is not ready within `limit`.
+/// Returns the future's output; panics if it is not ready within `limit`. Only a [`Timed`] case, or one in virtual
+/// time, has a reason for another limit than that of [`soon`].
 #[track_caller]
 pub fn within<F: Future>(limit: Duration, future: F) -> impl Future<Output = F::Output> {
     let caller = std::panic::Location::caller();
     async move {
-        let watch = Stopwatch::start();
-        let mut future = pin!(future);
-        loop {
-            let left = limit.saturating_sub(watch.elapsed());
-            match tokio::time::timeout(left, &mut future).await {
-                Ok(output) => return output,
-                Err(_) if left.is_zero() => panic!("not ready within {limit:?} at {caller}"),
-                Err(_) => {}
-            }
-        }
+        let output = tokio::time::timeout(limit, future).await;
+        output.unwrap_or_else(|_| panic!("not ready within {limit:?} at {caller}"))
     }
 }
 
@@ -121,20 +136,25 @@ pub async fn yield_in_time() {
     }
 }
 
-/// Polls a condition until it is true; panics after `limit`.
+/// Polls a condition until it is true; panics after [`PATIENCE`].
 #[track_caller]
-pub fn eventually(limit: Duration, what: &str, is_so: impl FnMut() -> bool) {
-    assert!(comes_true(limit, is_so), "not within {limit:?}: {what}");
+pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
+    assert!(comes_true(is_so), "it is not so after {PATIENCE:?}: {what}");
 }
 
-/// Polls a condition. Returns `true` if it became true within `limit`.
-pub fn comes_true(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
-    let watch = Stopwatch::start();
+/// Polls a condition. Returns `true` if it became true within [`PATIENCE`].
+pub fn comes_true(is_so: impl FnMut() -> bool) -> bool {
+    comes_true_within(PATIENCE, is_so)
+}
+
+/// Polls a condition for as long as `limit`. Returns `true` if it became true.
+pub fn comes_true_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> bool {
+    let begun = Instant::now();
     loop {
         if is_so() {
             return true;
         }
-        if watch.elapsed() > limit {
+        if begun.elapsed() > limit {
             return false;
         }
         thread::sleep(millis(3));

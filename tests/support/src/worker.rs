@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use crate::clocks::Clocks;
 use crate::server::{signal, stop};
-use crate::time::eventually;
+use crate::time::{PATIENCE, eventually};
 
 const ARGUMENTS: &str = "LOCK_TEST_WORKER";
 /// Marks events, since the test runner writes to the same lines.
@@ -61,9 +61,9 @@ impl Worker {
 
     /// Returns the rest of the line of the next event, which must be `event`.
     #[track_caller]
-    pub fn expect(&self, event: &str, limit: Duration) -> String {
-        let reported = self.events.recv_timeout(limit);
-        let reported = reported.unwrap_or_else(|_| panic!("no `{event}` within {limit:?}"));
+    pub fn expect(&self, event: &str) -> String {
+        let reported = self.events.recv_timeout(PATIENCE);
+        let reported = reported.unwrap_or_else(|_| panic!("no `{event}` within {PATIENCE:?}"));
         match reported.strip_prefix(event) {
             Some(rest) => rest.trim().to_owned(),
             None => panic!("`{reported}` instead of `{event}`"),
@@ -102,9 +102,9 @@ impl Worker {
     }
 
     #[track_caller]
-    pub fn ends(&mut self, limit: Duration) -> ExitStatus {
+    pub fn ends(&mut self) -> ExitStatus {
         let mut status = None;
-        eventually(limit, "the process ends", || {
+        eventually("the process ends", || {
             status = self.process.try_wait().unwrap();
             status.is_some()
         });
@@ -112,8 +112,8 @@ impl Worker {
     }
 
     #[track_caller]
-    pub fn succeeds(&mut self, limit: Duration) {
-        let status = self.ends(limit);
+    pub fn succeeds(&mut self) {
+        let status = self.ends();
         assert!(status.success(), "the process ended with {status}");
     }
 }

@@ -5,7 +5,7 @@ use crate::source::Source;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::{Server, free_port};
 use lock_test_support::servers::Servers;
-use lock_test_support::time::{eventually, millis};
+use lock_test_support::time::eventually;
 
 use super::{Deployment, Limits, Links, durable};
 
@@ -26,7 +26,7 @@ impl OneNode {
             options
         });
         server.query::<()>("CLUSTER ADDSLOTSRANGE 0 16383");
-        eventually(millis(20_000), "the node serves all slots", || {
+        eventually("the node serves all slots", || {
             server.info("CLUSTER INFO", "cluster_state").as_deref() == Some("ok")
         });
         Self {

@@ -37,8 +37,8 @@ impl Postgres {
     }
 
     #[track_caller]
-    pub fn until_gone(&self, key: &str, limit: Duration) {
-        eventually(limit, &format!("`{key}` is free"), || !self.is_held(key));
+    pub fn until_gone(&self, key: &str) {
+        eventually(&format!("`{key}` is free"), || !self.is_held(key));
     }
 
     /// Returns the number of processes in the queue of a lock.
@@ -52,9 +52,7 @@ impl Postgres {
     #[track_caller]
     pub fn until_waiting(&self, key: &str, processes: usize) {
         let what = format!("{processes} wait for `{key}`");
-        eventually(Duration::from_secs(5), &what, || {
-            self.waiting(key) == processes
-        });
+        eventually(&what, || self.waiting(key) == processes);
     }
 
     /// Deletes a lock, as an operator would.

@@ -149,11 +149,9 @@ impl Postgres {
         self.execute(&format!("ALTER SYSTEM SET {name} = '{value}'"));
         self.execute("SELECT pg_reload_conf()");
         let is_set = format!("SELECT current_setting('{name}') = '{value}'");
-        eventually(
-            Duration::from_secs(10),
-            "the server reads its settings",
-            || self.query::<String>(&is_set) == "t",
-        );
+        eventually("the server reads its settings", || {
+            self.query::<String>(&is_set) == "t"
+        });
     }
 
     /// Requires a password of every client that does not use the unix socket.
@@ -167,11 +165,9 @@ impl Postgres {
         self.execute("SELECT pg_reload_conf()");
         let rules =
             format!("SELECT count(*) FROM pg_hba_file_rules WHERE auth_method = '{method}'");
-        eventually(
-            Duration::from_secs(10),
-            "the server reads its rules",
-            || self.query::<usize>(&rules) == 1,
-        );
+        eventually("the server reads its rules", || {
+            self.query::<usize>(&rules) == 1
+        });
     }
 
     /// Sets the rule for clients that do not use the unix socket, from the next start on.
@@ -277,7 +273,7 @@ impl Postgres {
         signal(self.pid(), "INT");
         let process = self.process.as_mut().unwrap();
         let mut ended = false;
-        comes_true(Duration::from_secs(20), || {
+        comes_true(|| {
             ended = process.try_wait().unwrap().is_some();
             ended
         });
@@ -291,7 +287,7 @@ impl Postgres {
         for _ in 0..20 {
             let mut process = self.command().spawn().unwrap();
             let mut gone = false;
-            let answers = comes_true(Duration::from_secs(20), || {
+            let answers = comes_true(|| {
                 gone = process.try_wait().unwrap().is_some();
                 gone || self.try_execute("SELECT 1").is_ok()
             });
@@ -444,7 +440,7 @@ impl Drop for Postgres {
         let mut left = Vec::new();
         let mut clean = true;
         if self.checked && self.runs() && !std::thread::panicking() {
-            clean = comes_true(Duration::from_secs(10), || {
+            clean = comes_true(|| {
                 left = self.leftovers();
                 left.is_empty()
             });

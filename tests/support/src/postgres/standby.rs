@@ -1,7 +1,5 @@
 //! Standbys, which receive what a server commits.
 
-use std::time::Duration;
-
 use super::Postgres;
 use super::files::{ProgramUser, own};
 use crate::time::eventually;
@@ -40,21 +38,18 @@ impl Postgres {
     /// Lets commits wait until a standby has flushed them, and waits until there is one that is in time.
     pub fn wait_for_standby(&mut self) {
         self.alter("synchronous_standby_names", "*");
-        eventually(
-            Duration::from_secs(30),
-            "the standby is synchronous",
-            || {
-                let sync = "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')";
-                self.query::<usize>(sync) > 0
-            },
-        );
+        eventually("the standby is synchronous", || {
+            let sync =
+                "SELECT count(*) FROM pg_stat_replication WHERE sync_state IN ('sync', 'quorum')";
+            self.query::<usize>(sync) > 0
+        });
     }
 
     /// Turns a standby into a server that accepts writes.
     pub fn promote(&mut self) {
         // Without waiting: a busy machine may need longer than a statement may take here.
         assert!(self.query::<String>("SELECT pg_promote(false)") == "t");
-        eventually(Duration::from_secs(60), "the standby is promoted", || {
+        eventually("the standby is promoted", || {
             let recovers = self.try_execute("SELECT pg_is_in_recovery()");
             recovers.is_ok_and(|rows| rows == [["f"]])
         });
@@ -65,10 +60,8 @@ impl Postgres {
     pub fn until_replayed_by(&self, standby: &Postgres) {
         let end: String = self.query("SELECT pg_current_wal_lsn()");
         let reached = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
-        eventually(
-            Duration::from_secs(30),
-            "the standby has replayed all",
-            || standby.query::<String>(&reached) == "t",
-        );
+        eventually("the standby has replayed all", || {
+            standby.query::<String>(&reached) == "t"
+        });
     }
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 use crate::clocks::Clocks;
 use crate::proxy::Proxy;
 use crate::server::Server;
-use crate::time::{millis, within};
+use crate::time::{millis, soon};
 
 /// How long a process may need to connect again, and to repeat what was not answered.
 pub const AGAIN: Duration = millis(6000);
@@ -145,6 +145,6 @@ impl Network {
                 tokio::time::sleep(millis(3)).await;
             }
         };
-        within(AGAIN, more).await;
+        soon(more).await;
     }
 }

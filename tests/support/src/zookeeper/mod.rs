@@ -167,7 +167,7 @@ impl ZooKeeper {
         };
         let all = 0..self.size();
         if all.len() > 1 {
-            comes_true(Duration::from_secs(30), || all.clone().any(leads));
+            comes_true(|| all.clone().any(leads));
         }
     }
 
@@ -202,7 +202,7 @@ impl ZooKeeper {
     pub fn until_ready(&mut self) {
         for member in self.serving() {
             let port = self.port(member);
-            let serves = comes_true(Duration::from_secs(60), || Client::connect(port).is_ok());
+            let serves = comes_true(|| Client::connect(port).is_ok());
             assert!(serves, "ZooKeeper does not start:\n{}", self.log(member));
         }
     }
@@ -243,7 +243,7 @@ impl ZooKeeper {
     /// Returns the server that leads: with a single one, that one.
     pub fn leader(&self) -> usize {
         let mut found = None;
-        let elected = comes_true(Duration::from_secs(30), || {
+        let elected = comes_true(|| {
             found = self.leader_now();
             found.is_some()
         });
@@ -379,7 +379,7 @@ mod tests {
         let leader = zookeeper.leader();
         zookeeper.part_from_others(leader);
         // It still hears of the votes, so the others may elect it again, and again in vain.
-        eventually(millis(30_000), "it leads no more", || {
+        eventually("it leads no more", || {
             zookeeper.leader_now() != Some(leader)
         });
         zookeeper.rejoin();

@@ -8,7 +8,6 @@ use lock_test_support::proxy::Proxy;
 use lock_test_support::time::eventually;
 use std::io::Write;
 use std::process::Stdio;
-use std::time::Duration;
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_report_lives_as_long_as_its_process_is_connected() {
@@ -44,9 +43,7 @@ async fn a_report_lives_as_long_as_its_process_is_connected() {
     };
     let before = stored().unwrap();
     one.connect_again(&path).await;
-    eventually(Duration::from_secs(20), "it is stored again", || {
-        stored().unwrap() != before
-    });
+    eventually("it is stored again", || stored().unwrap() != before);
     etcd.ctl(&[
         "lease",
         "revoke",

@@ -106,7 +106,7 @@ impl Process {
                 }
             }
         };
-        within(millis(10_000), next).await
+        within(TTL, next).await
     }
 
     async fn next_grant(&mut self) -> Grant {

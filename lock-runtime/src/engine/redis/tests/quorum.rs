@@ -76,7 +76,7 @@ async fn a_lock_of_a_quorum_is_taken() {
     assert!(next.renew(&theirs).await);
     assert!(next.release(&theirs).await);
     for member in &members {
-        member.until_gone("lock:door", TTL);
+        member.until_gone("lock:door");
     }
 }
 
@@ -123,7 +123,7 @@ async fn an_ask_reaches_a_process_by_any_member() {
     let mut process = Process::connect(quorum(&members)).await;
     process.engine.listen();
     members[2].restart();
-    eventually(TTL, "it listens to the third member", || {
+    eventually("it listens to the third member", || {
         let heard: (String, usize) = members[2].query("PUBSUB NUMSUB lock:::asks");
         heard.1 == 1
     });

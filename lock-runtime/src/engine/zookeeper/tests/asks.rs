@@ -81,7 +81,7 @@ async fn listener_goes_on_after_its_connection_and_its_session() {
     }
     proxy.black_hole();
     let sessions = || zookeeper.client().children("/lock/::sessions").len() == 1;
-    lock_test_support::time::eventually(super::LONG, "the session ends", sessions);
+    lock_test_support::time::eventually("the session ends", sessions);
     proxy.heal();
     one.engine.ping(soon()).await.ok();
     other.engine.ask("late", soon()).await.unwrap();
@@ -143,6 +143,6 @@ async fn sessions_end_with_the_engine() {
         }
         drop((one, other));
         let all_end = || client.children("/lock/::sessions").is_empty();
-        lock_test_support::time::eventually(super::LONG, "the sessions end", all_end);
+        lock_test_support::time::eventually("the sessions end", all_end);
     }
 }

@@ -51,7 +51,7 @@ async fn reports_are_replaced_and_end_with_their_process() {
     assert_eq!(other.reports(Some(&[])).await, []);
     drop(one);
     let processes = || zookeeper.client().children("/lock/::processes");
-    eventually(LONG, "it ends", || processes().len() == 1);
+    eventually("it ends", || processes().len() == 1);
     assert_eq!(other.reports(None).await[0].process, other.process);
 }
 
@@ -71,9 +71,9 @@ async fn report_is_stored_again_in_the_next_session() {
     tokio::time::timeout(LONG, pings).await.unwrap();
     assert_eq!(processes(), 1);
     proxy.black_hole();
-    eventually(LONG, "its session ends", || processes() == 0);
+    eventually("its session ends", || processes() == 0);
     proxy.heal();
-    eventually(LONG, "it is stored again", || processes() == 1);
+    eventually("it is stored again", || processes() == 1);
     let other = Peer::connect(&zookeeper.url()).await;
     let reports = other.reports(None).await;
     assert_eq!(&*reports[0].text, "last");
@@ -120,5 +120,5 @@ async fn any_report_is_read() {
     peer.report("mine").await;
     assert_eq!(&*peer.reports(Some(&[peer.process])).await[0].text, "mine");
     drop(peer);
-    eventually(LONG, "it ends", || !client.exists(&path));
+    eventually("it ends", || !client.exists(&path));
 }

@@ -1,6 +1,6 @@
 //! Taking locks.
 
-use super::{LONG, Peer, soon, text};
+use super::{Peer, soon, text};
 use crate::config::Config;
 use crate::engine::background_release::{ReleaseSupervisor, Unused};
 use crate::engine::error::EngineErrorKind;
@@ -225,7 +225,7 @@ async fn taken_claim_does_not_enter_in_the_next_session() {
     proxy.black_hole();
     other.take("row", &text(waits.token)).await;
     let sessions = || zookeeper.client().children("/lock/::sessions").len();
-    eventually(LONG, "its session ends", || sessions() == 1);
+    eventually("its session ends", || sessions() == 1);
     proxy.heal();
     // The session finds that it has ended.
     let reply = loop {
