@@ -1,7 +1,8 @@
-//! Requirements for every engine and topology: each case is written once, and runs on all of them.
+//! Requirements for every engine and topology: each case is written once, and is played wherever it can differ, or
+//! on all topologies with `LOCK_FULL=1`.
 //!
-//! `LOCK_CASES=queue::` runs only the cases whose names contain that, and `LOCK_CASE_TIMES=1` prints how long
-//! each case took.
+//! `LOCK_CASES=queue::` plays only the cases whose names contain that, and `LOCK_CASE_TIMES=1` prints how long each
+//! case took.
 
 mod attribute;
 mod bad_input;
@@ -31,6 +32,7 @@ mod nesting;
 mod options;
 mod outage;
 mod ping;
+mod play;
 mod process_end;
 mod queue;
 mod readers;
@@ -50,77 +52,77 @@ use topology::Topology;
 
 #[test]
 fn memory() {
-    registry::run(Topology::memory());
+    play::play(Topology::memory());
 }
 
 #[test]
 fn memory_in_virtual_time() {
-    registry::run_in_virtual_time(Topology::memory_in_virtual_time);
+    play::play_in_virtual_time(Topology::memory_in_virtual_time);
 }
 
 #[test]
 fn slow_memory_in_virtual_time() {
-    registry::run_in_virtual_time(Topology::slow_memory_in_virtual_time);
+    play::play_in_virtual_time(Topology::slow_memory_in_virtual_time);
 }
 
 #[test]
 fn standalone() {
-    registry::run(Topology::standalone());
+    play::play(Topology::standalone());
 }
 
 #[test]
 fn standalone_on_one_thread() {
-    registry::run_on_one_thread(Topology::standalone());
+    play::play_on_one_thread(Topology::standalone_on_one_thread());
 }
 
 #[test]
 fn sentinel() {
-    registry::run(Topology::sentinel());
+    play::play(Topology::sentinel());
 }
 
 #[test]
 fn cluster() {
-    registry::run(Topology::cluster());
+    play::play(Topology::cluster());
 }
 
 #[test]
 fn postgres() {
-    registry::run(Topology::postgres());
+    play::play(Topology::postgres());
 }
 
 #[test]
 fn postgres_on_one_thread() {
-    registry::run_on_one_thread(Topology::postgres());
+    play::play_on_one_thread(Topology::postgres());
 }
 
 #[test]
 fn postgres_behind_pooler() {
-    registry::run(Topology::postgres_behind_pooler());
+    play::play(Topology::postgres_behind_pooler());
 }
 
 #[test]
 fn quorum_of_3() {
-    registry::run(Topology::quorum_of_3());
+    play::play(Topology::quorum_of_3());
 }
 
 #[test]
 fn quorum_of_5() {
-    registry::run(Topology::quorum_of_5());
+    play::play(Topology::quorum_of_5());
 }
 
 #[test]
 fn etcd() {
-    registry::run(Topology::etcd());
+    play::play(Topology::etcd());
 }
 
 #[test]
 fn zookeeper() {
-    registry::run(Topology::zookeeper(1));
+    play::play(Topology::zookeeper(1));
 }
 
 #[test]
 fn zookeeper_ensemble() {
     if std::env::var_os("LOCK_ENSEMBLES").is_some() {
-        registry::run(Topology::zookeeper(3));
+        play::play(Topology::zookeeper(3));
     }
 }

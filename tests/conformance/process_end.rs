@@ -3,7 +3,6 @@
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
 
 use tokio::task::spawn_blocking;
 
@@ -31,11 +30,6 @@ const KEYS: [&str; 10] = [
 fn exits() -> u64 {
     let exits = std::env::var("LOCK_EXITS").ok();
     exits.map_or(EXITS, |exits| exits.parse().unwrap())
-}
-
-/// For how long a case may run.
-pub fn limit() -> Duration {
-    Duration::from_secs(exits())
 }
 
 async fn ends(fixture: Fixture, way: &'static str, succeeds: bool) {

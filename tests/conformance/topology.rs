@@ -9,6 +9,7 @@ use lock_runtime::{Config, LockManager};
 
 use super::faults::{FORGETFUL, Fault, LASTING, Outcome};
 use super::inputs::{self, Inputs};
+use super::registry::{Case, REAL_TIME, Scope};
 use lock_test_support::cluster::Cluster;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
@@ -47,6 +48,8 @@ pub struct Topology {
     pub reached: usize,
     /// How much of the machine a case needs.
     pub weight: u32,
+    /// Returns `true` if the case can differ here.
+    pub plays: fn(&Case) -> bool,
 }
 
 /// PostgreSQL starts two processes for each manager of a case, and both compile all functions.
@@ -70,11 +73,14 @@ impl Topology {
             outlasts: Duration::ZERO,
             reached: usize::MAX,
             weight: 1,
+            plays: |case| case.scope == Scope::Topology,
         }
     }
 
+    /// All else is played in virtual time.
     pub fn memory() -> Self {
         Self {
+            plays: |case| REAL_TIME.contains(&case.name),
             has_processes: false,
             ..Self::of(Memory::start(), inputs::memory())
         }
@@ -100,8 +106,16 @@ impl Topology {
         }
     }
 
+    pub fn standalone_on_one_thread() -> Self {
+        Self {
+            plays: |case| case.scope == Scope::Runtime,
+            ..Self::standalone()
+        }
+    }
+
     pub fn standalone() -> Self {
         Self {
+            plays: |_| true,
             alone: Some(|| Box::new(members(1))),
             faults: FORGETFUL,
             ..Self::of(members(1), inputs::standalone())
@@ -119,6 +133,7 @@ impl Topology {
     pub fn quorum_of_3() -> Self {
         Self {
             alone: Some(|| Box::new(members(3))),
+            plays: by_engine,
             ..Self::quorum(3)
         }
     }
@@ -146,6 +161,7 @@ impl Topology {
             alone: Some(|| Box::new(Pooled::from(Postgres::start()))),
             faults: LASTING,
             weight: OF_POSTGRES,
+            plays: by_engine,
             ..Self::of(Pooled::from(Postgres::start()), inputs::postgres())
         }
     }
@@ -173,6 +189,7 @@ impl Topology {
             keeps: false,
             outlasts: millis(2000),
             reached: 1,
+            plays: by_engine,
             ..Self::of(etcd, inputs::etcd())
         }
     }
@@ -184,9 +201,15 @@ impl Topology {
             keeps: false,
             outlasts: millis(2000),
             reached: 1,
+            plays: by_engine,
             ..Self::of(warm(servers), inputs::zookeeper())
         }
     }
+}
+
+/// Of the first topology of an engine.
+fn by_engine(case: &Case) -> bool {
+    case.scope != Scope::Caller
 }
 
 fn members(count: usize) -> Vec<Server> {
