@@ -5,6 +5,7 @@ mod events;
 mod future_size;
 mod guide;
 mod metrics;
+mod paused;
 mod signatures;
 mod spawned;
 mod testing;

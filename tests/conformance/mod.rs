@@ -122,7 +122,5 @@ fn zookeeper() {
 
 #[test]
 fn zookeeper_ensemble() {
-    if std::env::var_os("LOCK_ENSEMBLES").is_some() {
-        play::play(Topology::zookeeper(3));
-    }
+    play::play(Topology::zookeeper(3));
 }

@@ -74,11 +74,7 @@ impl Copy {
         let test = [&["test", "--workspace"], target].concat();
         carry_out(self.cargo(&test).arg("--no-run"))?;
         let start = Instant::now();
-        let output = self
-            .cargo(&test)
-            .arg(name)
-            .env("LOCK_ENGINES", "1")
-            .output()?;
+        let output = self.cargo(&test).arg(name).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         match text.contains("test result: ok. 1 passed") {
             true => Ok(None),

@@ -1,13 +1,11 @@
 //! Layers only point down: no file imports another one that imports it back, even indirectly, and no layer
 //! imports a higher one. ARCHITECTURE.md lists the layers.
 
-mod sources;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 
-use sources::files;
+use super::sources::files;
 
 /// From the lowest to the highest. Layers of one row do not import each other.
 const RUNTIME: [&[&str]; 9] = [
@@ -250,14 +248,17 @@ fn import_paths_are_parsed() {
     assert_eq!(paths(code), expected);
 }
 
-/// `tests/run.sh` runs the tests in two parts, and names each program of tests.
+/// Returns the text of a file of the project.
+fn read(path: &str) -> String {
+    fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(path)).unwrap()
+}
+
 #[test]
-fn run_script_names_every_test() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |name| fs::read_to_string(root.join(name)).unwrap();
-    let (manifest, script) = (read("Cargo.toml"), read("tests/run.sh"));
+fn run_script_plays_every_program_of_tests() {
+    let manifest = read("Cargo.toml");
     let sections = manifest.split("[[test]]\nname = \"").skip(1);
     let ours = sections.map(|section| section.split('"').next().unwrap().to_owned());
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let folders = [
         "lock-admin",
         "lock-cli",
@@ -272,19 +273,41 @@ fn run_script_names_every_test() {
     let others = others.flat_map(|folder| fs::read_dir(folder).unwrap());
     let others = others.map(|entry| entry.unwrap().path());
     let others = others.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned());
-    let tests: Vec<_> = ours.chain(others).collect();
-    assert!(tests.len() > 10, "{tests:?}");
-    let words: Vec<_> = script.split([' ', '(', ')', '\n']).collect();
-    let runs = |test: &&String| words.windows(2).any(|pair| pair == ["--test", &***test]);
-    let missing: Vec<_> = tests.iter().filter(|test| !runs(test)).collect();
+    let tests: BTreeSet<_> = ours.chain(others).collect();
+    assert!(tests.len() > 5, "{tests:?}");
+    let script = read("tests/run.sh");
+    let (_, list) = script.split_once("programs=(").unwrap();
+    let list: Vec<_> = list.split(')').next().unwrap().split(' ').collect();
+    let missing: Vec<_> = tests.iter().filter(|it| !list.contains(&&***it)).collect();
     assert!(missing.is_empty(), "{missing:?} are not in tests/run.sh");
+}
+
+/// What the quick tier skips, the full one plays, and each of its parts is a job.
+#[test]
+fn every_test_runs_in_some_job() {
+    let (script, workflow) = (read("tests/run.sh"), read(".github/workflows/ci.yml"));
+    assert!(workflow.contains("bash tests/run.sh\n") && workflow.contains("bash tests/lint.sh\n"));
+    let (_, matrix) = workflow.split_once("engine: [").unwrap();
+    let mut filters: Vec<_> = matrix.split(']').next().unwrap().split(", ").collect();
+    assert!(workflow.contains("tests/run.sh full servers ${{ matrix.engine }}"));
+    let others = workflow.split("tests/run.sh full house ").skip(1);
+    filters.extend(others.map(|it| it.split_whitespace().next().unwrap()));
+    let (_, skipped) = script.split_once("skipped() {").unwrap();
+    let skipped = skipped.split('}').next().unwrap().split_whitespace();
+    let skipped = skipped.skip_while(|word| *word != "'").skip(1);
+    let skipped: Vec<_> = skipped.filter(|word| *word != "\\").collect();
+    assert!(skipped.len() > 5, "{skipped:?}");
+    for word in skipped {
+        assert!(
+            filters.iter().any(|it| word.contains(it)),
+            "`{word}` runs in no job"
+        );
+    }
 }
 
 /// What CI runs is what the README tells everybody to run.
 #[test]
 fn readme_names_the_test_command() {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let read = |path: &str| fs::read_to_string(root.join(path)).unwrap();
-    assert!(read(".github/workflows/ci.yml").contains("tests/run.sh"));
+    assert!(read(".ci/run").contains("tests/run.sh"));
     assert!(read("README.md").contains("`tests/run.sh`"));
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The definitions with which rustdoc reads the guides and the manual. It checks their targets.
-const LINKS: &str = include_str!("../lock-runtime/src/guide/links.txt");
+const LINKS: &str = include_str!("../../lock-runtime/src/guide/links.txt");
 
 /// A line outside of examples, or in one.
 struct Line<'a> {

@@ -1,6 +1,4 @@
 //! The library compiles with every combination of its features, and an engine that is off brings no dependency.
-//!
-//! `LOCK_FEATURES=1` compiles all of them, which takes minutes.
 
 use std::process::Command;
 
@@ -61,11 +59,9 @@ fn engine_that_is_off_brings_no_dependency() {
     }
 }
 
+/// It takes minutes: `tests/run.sh full` plays it.
 #[test]
 fn every_combination_of_features_compiles() {
-    if std::env::var_os("LOCK_FEATURES").is_none() {
-        return;
-    }
     let target = target_folder();
     let check = ["check", "--quiet", "--target-dir", &target];
     for chosen in 0..1_u32 << FEATURES.len() {

@@ -10,9 +10,9 @@ use lock_test_support::promtool::promtool;
 use yaml_rust2::{Yaml, YamlLoader};
 
 /// What defines the metrics.
-const METRICS: &str = include_str!("../lock-runtime/src/metrics/enabled.rs");
-const BUCKETS: &str = include_str!("../examples/orders/metrics.rs");
-const RUNBOOK: &str = include_str!("../lock-runtime/src/guide/runbook.md");
+const METRICS: &str = include_str!("../../lock-runtime/src/metrics/enabled.rs");
+const BUCKETS: &str = include_str!("../../examples/orders/metrics.rs");
+const RUNBOOK: &str = include_str!("../../lock-runtime/src/guide/runbook.md");
 const RUNBOOK_URL: &str =
     "https://docs.rs/lock-runtime/latest/lock_runtime/guide/runbook/index.html";
 

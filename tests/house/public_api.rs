@@ -1,13 +1,11 @@
 //! The public API, as a text in the repository, so that every change of it is seen in review.
 
-mod sources;
-
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use super::sources::files;
 use expect_test::expect_file;
-use sources::files;
 use syn::{
     Attribute, Block, Fields, File, GenericArgument, ImplItem, Item, ItemImpl, ItemUse,
     Path as SynPath, PathArguments, TraitItem, Type, UseTree, Visibility, parse_quote,
