@@ -484,9 +484,9 @@ impl Config {
         self
     }
 
-    /// With `false`, connecting to PostgreSQL never makes the schema in which locks are kept, and upgrades none of an
-    /// earlier version: it fails unless the schema is there. By default it is made or upgraded if the role may do that. A
-    /// migration tool can do both with the statements of [`postgres::schema`](crate::postgres::schema).
+    /// With `false`, connecting to PostgreSQL never makes the schema in which locks are kept: it fails unless the schema is
+    /// there. By default it is made if the role may do that. A migration tool can make it with the statements of
+    /// [`postgres::schema`](crate::postgres::schema).
     #[cfg(feature = "postgres")]
     pub fn create_schema(mut self, create: bool) -> Self {
         self.create_schema = create;

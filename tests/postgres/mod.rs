@@ -21,5 +21,4 @@ mod rounds;
 mod schema;
 mod server_checks;
 mod transaction_proof;
-mod upgrade;
 mod waiting;

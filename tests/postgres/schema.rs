@@ -112,8 +112,26 @@ async fn schema_of_a_migration_tool_is_used() {
     let server = Postgres::start();
     let ddl = lock_runtime::postgres::schema("distributed_lock").unwrap();
     server.execute(&ddl);
-    // A migration may run again.
-    server.execute(&ddl);
+    works(&server.url()).await;
+}
+
+/// A migration may run again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn locks_go_on_while_the_schema_is_made_again() {
+    let server = Postgres::start();
+    let (locks, other) = (
+        connected(patient(server.url())).await,
+        connected(patient(server.url())).await,
+    );
+    let guard = locks.lock("row").acquire().await.unwrap();
+    let token = guard.fencing_token().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    server.until_waiting("row", 1);
+    server.execute(&lock_runtime::postgres::schema("distributed_lock").unwrap());
+    guard.release().await.unwrap();
+    let guard = within(millis(5000), waiter).await.unwrap().unwrap();
+    assert!(guard.fencing_token().await.unwrap() > token);
+    guard.release().await.unwrap();
     works(&server.url()).await;
 }
 
@@ -165,18 +183,32 @@ async fn schema_is_not_made_against_the_users_will() {
 }
 
 #[tokio::test]
-async fn schema_of_a_later_version_is_used_as_it_is() {
+async fn schema_of_another_version_is_refused_with_a_remedy() {
     let server = Postgres::start();
-    works(&server.url()).await;
-    let version = "SELECT obj_description('distributed_lock.waiting'::regclass, 'pg_class')";
-    server.execute("COMMENT ON TABLE distributed_lock.waiting IS 'distributed locks, version 99'");
-    works(&server.url()).await;
-    assert_eq!(
-        server.query::<String>(version),
-        "distributed locks, version 99"
-    );
-    server.execute("COMMENT ON TABLE distributed_lock.waiting IS NULL");
-    server.execute("COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 99'");
+    let ddl = lock_runtime::postgres::schema("distributed_lock").unwrap();
+    server.execute(&ddl);
+    let run =
+        "run the statements that `lock_runtime::postgres::schema(\"distributed_lock\")` returns";
+    for (version, remedy) in [(2, "update this client"), (0, run)] {
+        let comment = format!("distributed locks, version {version}");
+        server.execute(&format!(
+            "COMMENT ON SCHEMA distributed_lock IS '{comment}'"
+        ));
+        for create in [true, false] {
+            let config = Config::new(server.url()).create_schema(create);
+            let (error, text) = refusal(config, "no secret").await;
+            assert!(
+                matches!(error, LockError::InvalidConfig { .. }),
+                "{error:?}"
+            );
+            for words in [&*format!("version {version}, and"), "needs 1;", remedy] {
+                assert!(text.contains(words), "{text}");
+            }
+        }
+        let found = "SELECT obj_description('distributed_lock'::regnamespace, 'pg_namespace')";
+        assert_eq!(server.query::<String>(found), comment);
+    }
+    server.execute(&ddl);
     works(&server.url()).await;
 }
 

@@ -4,7 +4,7 @@ use crate::engine::postgres::sql::schema::Schema;
 use crate::error::LockError;
 
 /// Returns the SQL statements that make the schema of that name, in which locks are kept, for a migration tool. They can
-/// be run again, and upgrade an earlier version, whose clients go on meanwhile.
+/// be run again, while clients go on.
 ///
 /// The name that a URL without `?schema=` uses is `distributed_lock`.
 ///

@@ -1,35 +1,25 @@
-//! Checks that the schema is there and that the role may use it, and makes or upgrades it if it may.
+//! Checks that the schema is there and that the role may use it, and makes it if it may.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::sql::schema::{LEAST, Schema, VERSION};
+use crate::engine::postgres::sql::schema::{Schema, VERSION};
 use crate::engine::postgres::wire::error::connecting;
 use crate::engine::postgres::wire::values::Parameters;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
 
-/// Fails unless the schema is there, in the least version that locks need or a later one. With `create`, makes it if it is not, or upgrades an earlier one if the role may.
+/// Fails unless the schema is there, in the version of this client. With `create`, makes it if it is missing.
 pub(crate) async fn set_up(
     client: &Client,
     schema: &Schema,
     create: bool,
 ) -> Result<(), EngineError> {
-    let found = find(client, schema).await?;
-    let refusal = Refusal::new(schema, found.version);
-    if found.version < Some(LEAST) {
-        if !create {
-            return Err(refusal.since_it_is_off());
-        }
-        make(client, schema, "2s", &refusal).await?;
-    } else if found.version < Some(VERSION)
-        && create
-        && found.may_create
-        && make(client, schema, "100ms", &refusal).await.is_err()
-    {
-        // Locks do without the upgrade.
-        let undone = client.batch_execute("ROLLBACK").await;
-        undone.map_err(|error| connecting(&error))?;
+    if is_made(client, schema).await? {
+        return Ok(());
     }
-    Ok(())
+    match create {
+        true => make(client, schema).await,
+        false => Err(rejected(unmade(schema, "`create_schema` is off"))),
+    }
 }
 
 /// Fails unless the role may use the schema for locks.
@@ -42,40 +32,34 @@ pub(crate) async fn check_rights(client: &Client, schema: &Schema) -> Result<(),
     }
 }
 
-struct Found {
-    version: Option<u32>,
-    /// The role may make functions in the schema.
-    may_create: bool,
-}
-
-async fn find(client: &Client, schema: &Schema) -> Result<Found, EngineError> {
+/// Returns `false` if the schema is missing. Fails if it has another version, or tables of something else.
+async fn is_made(client: &Client, schema: &Schema) -> Result<bool, EngineError> {
     let query = include_str!("../sql/version.sql");
-    let name = (&schema.quoted() as _, Type::TEXT);
-    let row = client.query_typed_one(query, &[name]).await;
-    let read = row.and_then(|row| {
-        Ok((
-            version(row.try_get("of_schema")?),
-            version(row.try_get("of_table")?),
-            row.try_get("is_used")?,
-            row.try_get("may_create")?,
-        ))
-    });
-    let (first, last, is_used, may_create) = read.map_err(|error| connecting(&error))?;
-    if first.is_none() && is_used {
-        return Err(rejected(format!(
-            "the schema `{}` has tables of something else; name another schema: `?schema=`",
-            schema.name()
-        )));
+    let parameter = (&schema.quoted() as _, Type::TEXT);
+    let row = client.query_typed_one(query, &[parameter]).await;
+    let read = row.and_then(|row| Ok((row.try_get("comment")?, row.try_get("is_used")?)));
+    let (comment, is_used): (Option<String>, bool) = read.map_err(|error| connecting(&error))?;
+    let name = schema.name();
+    match comment.as_deref().and_then(version) {
+        Some(VERSION) => Ok(true),
+        Some(found) => {
+            let remedy = match found < VERSION {
+                true => &format!("run {} as the owner of the schema", statements(schema)),
+                false => "update this client, or name another schema: `?schema=`",
+            };
+            Err(rejected(format!(
+                "the schema `{name}` of locks has version {found}, and this client needs {VERSION}; {remedy}"
+            )))
+        }
+        None if is_used => Err(rejected(format!(
+            "the schema `{name}` has tables of something else; name another schema: `?schema=`"
+        ))),
+        None => Ok(false),
     }
-    Ok(Found {
-        version: first.max(first.and(last)),
-        may_create,
-    })
 }
 
 /// Returns the version in a comment.
-fn version(comment: Option<String>) -> Option<u32> {
-    let comment = comment?;
+fn version(comment: &str) -> Option<u32> {
     comment
         .strip_prefix("distributed locks, version ")?
         .parse()
@@ -83,65 +67,38 @@ fn version(comment: Option<String>) -> Option<u32> {
 }
 
 /// In one transaction: two clients that define a function at once would fail. A client that has gone is noticed only when
-/// its statement ends. `patience`: how long it waits for others.
-async fn make(
-    client: &Client,
-    schema: &Schema,
-    patience: &str,
-    refusal: &Refusal,
-) -> Result<(), EngineError> {
-    let begin = schema.sql(&format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '{patience}'; \
-         SELECT pg_advisory_xact_lock(hashtextextended('distributed_lock schema', 0))"
-    ));
+/// its statement ends.
+async fn make(client: &Client, schema: &Schema) -> Result<(), EngineError> {
+    let failure = |error: &Error| {
+        let error = connecting(error);
+        EngineError::new(error.kind, unmade(schema, &error.to_string()))
+    };
+    let begin = schema.sql(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '2s'; \
+         SELECT pg_advisory_xact_lock(hashtextextended('distributed_lock schema', 0))",
+    );
     let begun = client.batch_execute(&begin).await;
-    begun.map_err(|error| refusal.caused_by(&error))?;
-    // Another client may have made it meanwhile, in another version, or as another role.
-    let definition = match find(client, schema).await?.version < Some(VERSION) {
-        true => schema.definition(),
-        false => String::new(),
+    begun.map_err(|error| failure(&error))?;
+    // Another client may have made it meanwhile, perhaps as another role.
+    let definition = match is_made(client, schema).await? {
+        true => String::new(),
+        false => schema.definition(),
     };
     let made = client.batch_execute(&(definition + "COMMIT")).await;
-    made.map_err(|error| refusal.caused_by(&error))
+    made.map_err(|error| failure(&error))
 }
 
-/// The error of a schema that can't be made or upgraded, without its cause.
-struct Refusal {
-    failure: String,
-    remedy: String,
+/// Returns why the schema was not made, and the remedy.
+fn unmade(schema: &Schema, cause: &str) -> String {
+    let (name, statements) = (schema.name(), statements(schema));
+    format!(
+        "the schema `{name}` of locks can't be made: {cause}; run {statements} as a role that may"
+    )
 }
 
-impl Refusal {
-    /// `found`: the version that is there.
-    fn new(schema: &Schema, found: Option<u32>) -> Refusal {
-        let name = schema.name();
-        let failure = match found {
-            None => format!("the schema `{name}` of locks can't be made"),
-            Some(found) => format!(
-                "the schema `{name}` of locks has version {found}, and can't be upgraded to {VERSION}, which this \
-                 client needs"
-            ),
-        };
-        let role = match found {
-            None => "a role that may",
-            Some(_) => "the owner of the schema; clients of earlier versions go on",
-        };
-        let remedy = format!(
-            "run the statements that `lock_runtime::postgres::schema(\"{name}\")` returns as {role}"
-        );
-        Refusal { failure, remedy }
-    }
-
-    fn since_it_is_off(&self) -> EngineError {
-        let Refusal { failure, remedy } = self;
-        rejected(format!("{failure}, since `create_schema` is off; {remedy}"))
-    }
-
-    fn caused_by(&self, error: &Error) -> EngineError {
-        let Refusal { failure, remedy } = self;
-        let error = connecting(error);
-        EngineError::new(error.kind, format!("{failure}: {error}; {remedy}"))
-    }
+fn statements(schema: &Schema) -> String {
+    let name = schema.name();
+    format!("the statements that `lock_runtime::postgres::schema(\"{name}\")` returns")
 }
 
 /// Returns the rights that the role lacks of those that locks need; or of those with which processes tell of themselves,

@@ -78,7 +78,8 @@ END $$;
 -- 0: void; 1: granted now; 2: waits; 3: granted before.
 CREATE OR REPLACE FUNCTION distributed_lock.wait_1(
     lock_name text, mine text, most int, my_ttl bigint, my_channel text, alive bigint, void_after bigint,
-    OUT answer int, OUT at bigint, OUT time_left bigint, OUT ahead bigint, OUT others boolean, OUT told text[])
+    OUT answer int, OUT at bigint, OUT time_left bigint, OUT ahead bigint, OUT others boolean, OUT holder text,
+    OUT told text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(ARRAY[lock_name], 0);
@@ -127,8 +128,8 @@ BEGIN
     END IF;
     answer := 2;
     -- What is in the way: the first lease of those that share the lock like this one, or else the last.
-    SELECT CASE WHEN most > 1 AND min(h.max_holders) > 1 THEN min(h.expires_at) ELSE max(h.expires_at) END
-        INTO until FROM distributed_lock.held h WHERE h.name = lock_name;
+    SELECT CASE WHEN most > 1 AND min(h.max_holders) > 1 THEN min(h.expires_at) ELSE max(h.expires_at) END, min(h.token)
+        INTO until, holder FROM distributed_lock.held h WHERE h.name = lock_name;
     -- What is pinned beyond its lease will not be free at once.
     time_left := CASE WHEN until > t THEN distributed_lock.micros_1(until) - at ELSE 100000 END;
     SELECT count(*) FILTER (WHERE w.place < my_place), count(*) > 1 INTO ahead, others
@@ -350,16 +351,5 @@ BEGIN
     RETURN holders = 1000 OR waiters = 1000;
 END $$;
 
--- Version 1 drew places from a sequence of the table. Last, since it waits for the transactions that use the table, and
--- others wait for it.
-DO $$ BEGIN
-    IF (SELECT attidentity FROM pg_attribute WHERE attrelid = 'distributed_lock.waiting'::regclass AND attname = 'place') <> ''
-    THEN
-        ALTER TABLE distributed_lock.waiting ALTER COLUMN place DROP IDENTITY;
-        ALTER TABLE distributed_lock.waiting ALTER COLUMN place SET DEFAULT distributed_lock.number_1();
-    END IF;
-END $$;
-
--- What tells clients that this is there: those of version 1 know no other text. The comment of the table tells the version.
+-- What tells clients that this is there.
 COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 1';
-COMMENT ON TABLE distributed_lock.waiting IS 'distributed locks, version 3';

@@ -2,10 +2,8 @@
 
 use crate::process::ProcessId;
 
-/// The version that the statements make.
-pub(crate) const VERSION: u32 = 3;
-/// The earliest version with which locks work: later ones add what operators see and do.
-pub(crate) const LEAST: u32 = 2;
+/// The version that the statements make, and that clients need.
+pub(crate) const VERSION: u32 = 1;
 
 /// The name of a schema: lowercase letters, digits and underscores.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -105,8 +103,7 @@ mod tests {
         let schema = Schema("shop".to_owned()).definition();
         assert!(schema.contains("CREATE TABLE IF NOT EXISTS \"shop\".held"));
         assert!(!schema.contains("distributed_lock"));
-        let comment = |version| format!("IS 'distributed locks, version {version}'");
-        assert!(schema.contains(&comment(1)) && schema.contains(&comment(VERSION)));
+        assert!(schema.contains(&format!("IS 'distributed locks, version {VERSION}'")));
         assert!(schema.contains("('shop listens ' || first.channel, 0)"));
     }
 }

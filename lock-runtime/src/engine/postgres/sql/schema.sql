@@ -1,4 +1,4 @@
--- Distributed locks, schema version 3. All of it can be run again, also where an earlier one is, whose clients go on.
+-- Distributed locks, schema version 1. All of it can be run again, while clients go on.
 DO $$ BEGIN
     IF to_regnamespace('distributed_lock') IS NULL THEN
         CREATE SCHEMA distributed_lock;
@@ -76,7 +76,7 @@ CREATE UNLOGGED TABLE IF NOT EXISTS distributed_lock.waiting (
         autovacuum_vacuum_cost_delay = 0);
 
 -- The tokens from which a lock was taken lately, which enter its queue no more. An acquisition is sent once, so that the
--- token of one that comes later is not known yet. All roles read it, also those that have had their rights for longer.
+-- token of one that comes later is not known yet. All roles may read it.
 CREATE TABLE IF NOT EXISTS distributed_lock.taken (
     name       text COLLATE "C" NOT NULL,
     token      text COLLATE "C" NOT NULL,

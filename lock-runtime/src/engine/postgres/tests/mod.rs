@@ -1,7 +1,6 @@
 //! Operations on a real server, which no public call makes as they are made here.
 
 mod asks;
-mod earlier_schema;
 mod names;
 mod pooler;
 mod recalls;

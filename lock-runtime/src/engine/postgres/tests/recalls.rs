@@ -9,8 +9,6 @@ use lock_test_support::pgbouncer::PgBouncer;
 use lock_test_support::postgres::Postgres;
 use std::sync::Arc;
 
-const VERSION_2: &str = include_str!("../../../../../tests/postgres/version_2.sql");
-
 impl Process {
     /// Returns a process that hears recalls.
     async fn listening(server: &Postgres) -> Process {
@@ -214,24 +212,5 @@ async fn process_behind_a_pooler_recalls_and_hears_no_recall() {
     assert!(!pooled.hears_recalls("lock:row"));
     for claim in [&waits, &kept] {
         keeper.cancel(claim, false, soon()).await.unwrap();
-    }
-}
-
-/// Waiters send the message, whatever the functions are.
-#[tokio::test]
-async fn lock_of_an_earlier_schema_is_recalled() {
-    let server = Postgres::start();
-    server.execute(VERSION_2);
-    let config = || Config::new(server.url()).create_schema(false);
-    let (mut keeper, other) = (
-        Process::connect(config()).await,
-        Process::connect(config()).await,
-    );
-    keeper.hear_recalls().await;
-    let kept = keeper.acquire_lazily("lock:row").await;
-    let waits = other.wait("lock:row").await;
-    assert_eq!(keeper.next_recall().await.1, kept.token);
-    for claim in [&waits, &kept] {
-        other.cancel(claim, false, soon()).await.unwrap();
     }
 }

@@ -1,7 +1,6 @@
 //! Errors of PostgreSQL: why a request failed, and whether it may have been carried out.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::wire::statements::OF_OPERATORS;
 use std::error::Error as _;
 use std::fmt;
 use tokio_postgres::Error;
@@ -40,15 +39,6 @@ impl Failure {
         }
     }
 
-    /// Returns the failure of a request without effect, after which others may succeed.
-    pub(crate) fn passing(error: EngineError) -> Failure {
-        Failure {
-            error,
-            ends_connection: false,
-            may_be_split: false,
-        }
-    }
-
     /// Returns the failure of a request with a reply that makes no sense.
     pub(crate) fn unexpected(reply: &str) -> Failure {
         Failure::indeterminate(format!("the server replied with {reply}"))
@@ -61,20 +51,6 @@ impl Failure {
             may_be_split: false,
         }
     }
-}
-
-/// Returns the error of a statement for which the schema has too early a version, or `None` if it failed otherwise.
-pub(crate) fn lacking(statement: &str, error: &Error) -> Option<EngineError> {
-    let db = error.as_db_error()?;
-    let is_undefined = matches!(db.code().code(), "42P01" | "42883");
-    (is_undefined && OF_OPERATORS.contains(&statement)).then(|| {
-        let words = format!(
-            "{}: the schema has an earlier version; run the statements that `lock_runtime::postgres::schema` returns as \
-             its owner",
-            server_text(db)
-        );
-        EngineError::new(EngineErrorKind::Rejected, words)
-    })
 }
 
 /// Returns `true` if a request with that SQLSTATE may have been committed: the connection broke, perhaps that of a

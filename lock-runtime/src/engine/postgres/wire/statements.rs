@@ -4,9 +4,7 @@ pub(crate) const ACQUIRE: &str =
     "SELECT * FROM distributed_lock.acquire_1($1, $2, $3, $4, $5, $6, $7)";
 pub(crate) const ACQUIRE_ONE: &str =
     "SELECT distributed_lock.acquire_one_1($1, $2, $3, $4, $5, $6)";
-pub(crate) const WAIT: &str = "SELECT w.*, \
-        (SELECT h.token FROM distributed_lock.held h WHERE h.name = $1 AND w.answer = 2 LIMIT 1) AS holder \
-    FROM distributed_lock.wait_1($1, $2, $3, $4, $5, $6, $7) w";
+pub(crate) const WAIT: &str = "SELECT * FROM distributed_lock.wait_1($1, $2, $3, $4, $5, $6, $7)";
 pub(crate) const RELEASE: &str = "SELECT * FROM distributed_lock.release_1($1, $2, $3)";
 pub(crate) const RELEASE_ONE: &str = "SELECT distributed_lock.release_one_1($1, $2)";
 pub(crate) const RENEW: &str = "SELECT distributed_lock.renew_1($1, $2, $3, $4)";
@@ -48,9 +46,6 @@ pub(crate) const REPORTS: &str = "SELECT id, left(report, 16384) AS report, \
     WHERE seen_at > clock_timestamp() - interval '180 s' AND seen_at < clock_timestamp() + interval '180 s' \
         AND ($1::text[] IS NULL OR id = ANY ($1)) LIMIT 10000";
 pub(crate) const TAKE: &str = "SELECT * FROM distributed_lock.take_1($1, $2, $3)";
-
-/// Locks do without these, which a schema of version 2 lacks.
-pub(crate) const OF_OPERATORS: [&str; 3] = [REPORT, REPORTS, TAKE];
 
 /// Those before `PING` are prepared before the first request: to prepare one later takes a round trip, in which other requests
 /// would overtake it.

@@ -5,7 +5,7 @@ use crate::engine::postgres::conn::batch::pending_tokens::PendingTokens;
 use crate::engine::postgres::conn::batch::recent_releases::Released;
 use crate::engine::postgres::conn::connect::Connection;
 use crate::engine::postgres::sql::schema::Schema;
-use crate::engine::postgres::wire::error::{Failure, lacking};
+use crate::engine::postgres::wire::error::Failure;
 use crate::engine::postgres::wire::values::Parameters;
 use crate::engine::token::Token;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -86,10 +86,7 @@ impl<'a> Round<'a> {
         parameters: &Parameters<'_>,
     ) -> Result<Vec<Row>, Failure> {
         let rows = self.send(statement, parameters).await;
-        let rows = rows.map_err(|error| match lacking(statement, &error) {
-            Some(error) => Failure::passing(error),
-            None => self.failure(&error),
-        })?;
+        let rows = rows.map_err(|error| self.failure(&error))?;
         self.outcome().add(&rows);
         Ok(rows)
     }
