@@ -12,50 +12,52 @@
 
 use anyhow::Result;
 use lock_runtime::{Config, distributed_lock};
-use rusqlite::Connection;
 use std::fmt::Display;
+use std::sync::atomic::{AtomicI64, Ordering::SeqCst};
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// A price, stored twice: once with a column for the fencing token, once without.
-struct Prices(Mutex<Connection>);
+/// A price, stored twice: once with the fencing token of its last write, once without. It stands for a database.
+struct Prices {
+    fenced: Mutex<Fenced>,
+    unfenced: AtomicI64,
+}
+
+struct Fenced {
+    price: i64,
+    fence: u64,
+}
 
 impl Prices {
-    fn open() -> rusqlite::Result<Prices> {
-        let connection = Connection::open_in_memory()?;
-        connection.execute_batch(
-            "CREATE TABLE fenced (price INTEGER NOT NULL, fence INTEGER NOT NULL);
-             INSERT INTO fenced VALUES (100, 0);
-             CREATE TABLE unfenced (price INTEGER NOT NULL);
-             INSERT INTO unfenced VALUES (100);",
-        )?;
-        Ok(Prices(Mutex::new(connection)))
+    fn new(price: i64) -> Prices {
+        Prices {
+            fenced: Mutex::new(Fenced { price, fence: 0 }),
+            unfenced: AtomicI64::new(price),
+        }
     }
 
-    /// Returns `true` if the write was accepted. One statement checks and writes, so that it is atomic.
-    fn set_fenced(&self, price: i64, token: u64) -> Result<bool> {
-        let update = "UPDATE fenced SET price = ?1, fence = ?2 WHERE fence <= ?2";
-        let rows = self
-            .connection()
-            .execute(update, (price, i64::try_from(token)?))?;
-        Ok(rows == 1)
+    /// Returns `true` if the write was accepted. One step checks and writes; in SQL:
+    /// `UPDATE price SET price = $1, fence = $2 WHERE fence <= $2`.
+    fn set_fenced(&self, price: i64, token: u64) -> bool {
+        let mut row = self.fenced();
+        let accepted = row.fence <= token;
+        if accepted {
+            *row = Fenced {
+                price,
+                fence: token,
+            };
+        }
+        accepted
     }
 
-    fn set_unfenced(&self, price: i64) -> Result<()> {
-        self.connection()
-            .execute("UPDATE unfenced SET price = ?1", [price])?;
-        Ok(())
+    fn set_unfenced(&self, price: i64) {
+        self.unfenced.store(price, SeqCst);
     }
 
-    fn read(&self, table: &str) -> Result<i64> {
-        let select = format!("SELECT price FROM {table}");
-        Ok(self.connection().query_row(&select, (), |row| row.get(0))?)
-    }
-
-    fn connection(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    fn fenced(&self) -> MutexGuard<'_, Fenced> {
+        self.fenced.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -80,8 +82,8 @@ async fn set_price_late(prices: &Prices, price: i64, holds: oneshot::Sender<()>)
     thread::sleep(Duration::from_millis(600));
     say("first", "wakes up, knows nothing of it, and writes");
 
-    prices.set_unfenced(price)?;
-    let accepted = prices.set_fenced(price, token)?;
+    prices.set_unfenced(price);
+    let accepted = prices.set_fenced(price, token);
     say("first", verdict(accepted));
     say(
         "first",
@@ -97,16 +99,16 @@ async fn set_price(prices: &Prices, price: i64) -> Result<()> {
         "second",
         format!("has the lock and the token {token}, and writes {price}"),
     );
-    prices.set_unfenced(price)?;
-    let accepted = prices.set_fenced(price, token)?;
+    prices.set_unfenced(price);
+    let accepted = prices.set_fenced(price, token);
     say("second", verdict(accepted));
     Ok(())
 }
 
 fn verdict(accepted: bool) -> &'static str {
     match accepted {
-        true => "is accepted by the table with the token's column",
-        false => "is refused by the table with the token's column: it has seen a greater one",
+        true => "is accepted where the token is stored",
+        false => "is refused where the token is stored: it has seen a greater one",
     }
 }
 
@@ -115,7 +117,7 @@ async fn main() -> Result<()> {
     let url = std::env::var("LOCK_URL").unwrap_or_else(|_| "memory://".to_owned());
     lock_runtime::init(Config::new(url).prefix("fencing:")).await?;
 
-    let prices = Arc::new(Prices::open()?);
+    let prices = Arc::new(Prices::new(100));
     let (holds, held) = oneshot::channel();
     let first = tokio::spawn({
         let prices = prices.clone();
@@ -125,7 +127,7 @@ async fn main() -> Result<()> {
     set_price(&prices, 120).await?;
     first.await??;
 
-    let (fenced, unfenced) = (prices.read("fenced")?, prices.read("unfenced")?);
+    let (fenced, unfenced) = (prices.fenced().price, prices.unfenced.load(SeqCst));
     println!("\nWith fencing the price is {fenced}, as it was written last.");
     println!("Without it would be {unfenced}, from a holder whose time was over.");
     lock_runtime::shutdown().await;

@@ -10,65 +10,81 @@
 
 use anyhow::{Result, ensure};
 use lock_runtime::{Config, LockGuard, distributed_lock};
-use rusqlite::Connection;
+use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-struct Database(Mutex<Connection>);
+/// Stands for a database: each method is one statement, which checks and writes.
+struct Database(Mutex<Tables>);
+
+struct Tables {
+    account: Account,
+    /// The orders that were shipped, and the token of each.
+    shipments: BTreeMap<i64, u64>,
+}
+
+#[derive(Clone, Copy)]
+struct Account {
+    balance: i64,
+    version: i64,
+    token: u64,
+}
 
 impl Database {
-    fn open() -> Result<Database> {
-        let connection = Connection::open_in_memory()?;
-        connection.execute_batch(
-            "CREATE TABLE account (balance INTEGER, version INTEGER, token INTEGER);
-             INSERT INTO account VALUES (100, 1, 0);
-             CREATE TABLE shipment (order_id INTEGER PRIMARY KEY, token INTEGER);",
-        )?;
-        Ok(Database(Mutex::new(connection)))
+    fn open() -> Database {
+        let account = Account {
+            balance: 100,
+            version: 1,
+            token: 0,
+        };
+        let shipments = BTreeMap::new();
+        Database(Mutex::new(Tables { account, shipments }))
     }
 
-    fn connection(&self) -> MutexGuard<'_, Connection> {
+    fn tables(&self) -> MutexGuard<'_, Tables> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn read(&self) -> Result<(i64, i64)> {
-        let select = "SELECT balance, version FROM account";
-        let row = |row: &rusqlite::Row| Ok((row.get(0)?, row.get(1)?));
-        Ok(self.connection().query_row(select, (), row)?)
+    fn read(&self) -> (i64, i64) {
+        let account = self.tables().account;
+        (account.balance, account.version)
+    }
+
+    /// Writes if `accepts` finds the row as it has to be. Returns `false` if not.
+    fn write(&self, balance: i64, token: Option<u64>, accepts: impl Fn(&Account) -> bool) -> bool {
+        let account = &mut self.tables().account;
+        let accepted = accepts(account);
+        if accepted {
+            account.balance = balance;
+            account.version += 1;
+            account.token = token.unwrap_or(account.token);
+        }
+        accepted
     }
 
     /// The lock avoids work in vain, and the token makes the write safe.
-    fn write_fenced(&self, balance: i64, token: u64) -> Result<bool> {
-        let update =
-            "UPDATE account SET balance = ?1, version = version + 1, token = ?2 WHERE token <= ?2";
-        let rows = self
-            .connection()
-            .execute(update, (balance, i64::try_from(token)?))?;
-        Ok(rows == 1)
+    fn write_fenced(&self, balance: i64, token: u64) -> bool {
+        self.write(balance, Some(token), |row| row.token <= token)
     }
 
     /// Safe without a lock; with one there are no retries.
-    fn write_version(&self, balance: i64, seen: i64) -> Result<bool> {
-        let update = "UPDATE account SET balance = ?1, version = version + 1 WHERE version = ?2";
-        Ok(self.connection().execute(update, (balance, seen))? == 1)
+    fn write_version(&self, balance: i64, seen: i64) -> bool {
+        self.write(balance, None, |row| row.version == seen)
     }
 
     /// The lock keeps the version from changing, and the version is checked nevertheless.
-    fn write_both(&self, balance: i64, seen: i64, token: u64) -> Result<bool> {
-        let update = "UPDATE account SET balance = ?1, version = version + 1, token = ?3 \
-                      WHERE version = ?2 AND token <= ?3";
-        let token = i64::try_from(token)?;
-        Ok(self.connection().execute(update, (balance, seen, token))? == 1)
+    fn write_both(&self, balance: i64, seen: i64, token: u64) -> bool {
+        let accepts = |row: &Account| row.version == seen && row.token <= token;
+        self.write(balance, Some(token), accepts)
     }
 
     /// The order is the key of what must happen once.
-    fn ship_once(&self, order: i64, token: u64) -> Result<bool> {
-        let insert = "INSERT INTO shipment VALUES (?1, ?2) ON CONFLICT (order_id) DO NOTHING";
-        let rows = self
-            .connection()
-            .execute(insert, (order, i64::try_from(token)?))?;
-        Ok(rows == 1)
+    fn ship_once(&self, order: i64, token: u64) -> bool {
+        let shipments = &mut self.tables().shipments;
+        let is_first = !shipments.contains_key(&order);
+        shipments.entry(order).or_insert(token);
+        is_first
     }
 }
 
@@ -82,15 +98,15 @@ enum Way {
 
 async fn write(database: &Database, way: Way, lock: &LockGuard, paused: Duration) -> Result<bool> {
     let token = lock.fencing_token().await?;
-    let (balance, version) = database.read()?;
+    let (balance, version) = database.read();
     // A paused process notices nothing.
     thread::sleep(paused);
-    match way {
+    Ok(match way {
         Way::Fenced => database.write_fenced(balance - 1, token),
         Way::Version => database.write_version(balance - 1, version),
         Way::Both => database.write_both(balance - 1, version, token),
         Way::Once => database.ship_once(42, token),
-    }
+    })
 }
 
 /// The options simulate a paused process: it neither renews its lock nor notices the loss.
@@ -114,7 +130,7 @@ async fn write_in_time(database: &Database, way: Way) -> Result<bool> {
 async fn main() -> Result<()> {
     lock_runtime::init(Config::new("memory://")).await?;
     for way in [Way::Fenced, Way::Version, Way::Both, Way::Once] {
-        let database = std::sync::Arc::new(Database::open()?);
+        let database = std::sync::Arc::new(Database::open());
         let late = tokio::spawn({
             let database = database.clone();
             async move { write_late(&database, way).await }

@@ -19,8 +19,8 @@ impl From<LockError> for OrderError {
     }
 }
 
-impl From<rusqlite::Error> for OrderError {
-    fn from(error: rusqlite::Error) -> OrderError {
+impl From<std::io::Error> for OrderError {
+    fn from(error: std::io::Error) -> OrderError {
         OrderError::Internal(error.into())
     }
 }

@@ -1,9 +1,11 @@
-//! Orders in a SQLite file, which several instances of the service may open.
+//! Orders in a file, which several instances of the service may open. A real service has a database.
 
-use rusqlite::{Connection, OptionalExtension, Result, Row};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::error::OrderError;
@@ -13,7 +15,7 @@ pub struct NewOrder {
     pub item: String,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize, Deserialize)]
 pub struct Order {
     pub id: i64,
     pub item: String,
@@ -22,44 +24,42 @@ pub struct Order {
     pub parcels: Vec<i64>,
 }
 
+#[derive(Default, Serialize, Deserialize)]
+struct Table {
+    orders: BTreeMap<i64, Order>,
+    last_parcel: i64,
+}
+
 #[derive(Clone)]
 pub struct Orders {
-    connection: Arc<Mutex<Connection>>,
+    path: Arc<Path>,
 }
 
 impl Orders {
-    pub fn open(path: &Path) -> Result<Orders> {
-        let connection = Connection::open(path)?;
-        // Other instances write to the same file: writers wait for each other, readers do not.
-        connection.busy_timeout(Duration::from_secs(5))?;
-        connection.execute_batch(
-            "PRAGMA journal_mode = WAL;
-             CREATE TABLE IF NOT EXISTS orders (
-                 id      INTEGER PRIMARY KEY,
-                 item    TEXT NOT NULL,
-                 shipped INTEGER NOT NULL DEFAULT 0
-             );
-             CREATE TABLE IF NOT EXISTS parcels (
-                 tracking INTEGER PRIMARY KEY,
-                 order_id INTEGER NOT NULL REFERENCES orders
-             );",
-        )?;
-        let connection = Arc::new(Mutex::new(connection));
-        Ok(Orders { connection })
+    pub fn open(path: &Path) -> io::Result<Orders> {
+        change(path, |_| ())?;
+        Ok(Orders { path: path.into() })
     }
 
     pub async fn create(&self, order: NewOrder) -> Result<Order, OrderError> {
-        let insert = "INSERT INTO orders (item) VALUES (?1) RETURNING id";
-        let id = self
-            .blocking(move |db| db.query_row(insert, [&order.item], |row| row.get(0)))
-            .await?;
-        self.find(id).await
+        let insert = |table: &mut Table| {
+            let id = 1 + table.orders.keys().last().copied().unwrap_or_default();
+            let order = Order {
+                id,
+                item: order.item,
+                shipped: false,
+                parcels: Vec::new(),
+            };
+            table.orders.insert(id, order.clone());
+            order
+        };
+        self.blocking(|path| change(path, insert)).await
     }
 
     pub async fn find(&self, id: i64) -> Result<Order, OrderError> {
-        self.blocking(move |db| find(db, id))
-            .await?
-            .ok_or(OrderError::Unknown(id))
+        let table = self.blocking(read).await?;
+        let order = table.orders.get(&id);
+        order.cloned().ok_or(OrderError::Unknown(id))
     }
 
     /// Ships an order that has not been shipped. Only the order's lock, which callers hold, prevents two
@@ -73,49 +73,61 @@ impl Orders {
         if order.parcels.is_empty() {
             self.hand_to_carrier(id).await?;
         }
-        self.blocking(move |db| db.execute("UPDATE orders SET shipped = 1 WHERE id = ?1", [id]))
-            .await?;
-        self.find(id).await
+        self.update(id, |order, _| order.shipped = true).await
     }
 
     /// Simulates a call to an external service that is slow, and sends a parcel with every call.
     async fn hand_to_carrier(&self, id: i64) -> Result<(), OrderError> {
         tokio::time::sleep(Duration::from_millis(100)).await;
-        self.blocking(move |db| db.execute("INSERT INTO parcels (order_id) VALUES (?1)", [id]))
-            .await?;
+        let send = |order: &mut Order, last_parcel: &mut i64| {
+            *last_parcel += 1;
+            order.parcels.push(*last_parcel);
+        };
+        self.update(id, send).await?;
         Ok(())
     }
 
-    /// Runs a query on a thread of its own, since SQLite's calls block.
+    async fn update(
+        &self,
+        id: i64,
+        update: impl FnOnce(&mut Order, &mut i64) + Send + 'static,
+    ) -> Result<Order, OrderError> {
+        let update = move |table: &mut Table| {
+            let order = table.orders.get_mut(&id)?;
+            update(order, &mut table.last_parcel);
+            Some(order.clone())
+        };
+        let updated = self.blocking(|path| change(path, update)).await?;
+        updated.ok_or(OrderError::Unknown(id))
+    }
+
+    /// Runs a query on a thread of its own, since files block.
     async fn blocking<T: Send + 'static>(
         &self,
-        query: impl FnOnce(&Connection) -> Result<T> + Send + 'static,
+        query: impl FnOnce(&Path) -> io::Result<T> + Send + 'static,
     ) -> Result<T, OrderError> {
-        let connection = self.connection.clone();
-        let answer = tokio::task::spawn_blocking(move || {
-            query(&connection.lock().unwrap_or_else(PoisonError::into_inner))
-        });
-        Ok(answer.await??)
+        let path = self.path.clone();
+        Ok(tokio::task::spawn_blocking(move || query(&path)).await??)
     }
 }
 
-fn find(db: &Connection, id: i64) -> Result<Option<Order>> {
-    let mut parcels = db.prepare("SELECT tracking FROM parcels WHERE order_id = ?1")?;
-    let parcels = parcels
-        .query_map([id], |row| row.get(0))?
-        .collect::<Result<_>>()?;
-    let order = |row: &Row| {
-        Ok(Order {
-            id,
-            item: row.get(0)?,
-            shipped: row.get(1)?,
-            parcels,
-        })
-    };
-    db.query_row(
-        "SELECT item, shipped FROM orders WHERE id = ?1",
-        [id],
-        order,
-    )
-    .optional()
+/// Returns what the last change left.
+fn read(path: &Path) -> io::Result<Table> {
+    match fs::read(path) {
+        Ok(text) => Ok(serde_json::from_slice(&text)?),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(Table::default()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Changes the file. The changes of all instances come one after the other, and a crash leaves the file as it was.
+fn change<T>(path: &Path, change: impl FnOnce(&mut Table) -> T) -> io::Result<T> {
+    let lock = File::create(path.with_extension("lock"))?;
+    lock.lock()?;
+    let mut table = read(path)?;
+    let answer = change(&mut table);
+    let changed = path.with_extension("changed");
+    fs::write(&changed, serde_json::to_vec(&table)?)?;
+    fs::rename(changed, path)?;
+    Ok(answer)
 }

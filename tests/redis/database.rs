@@ -1,34 +1,29 @@
-//! The resource that a lock protects: a row in SQLite, shared by processes.
+//! The resource that a lock protects: a number in a file, shared by processes.
 
+use std::fs::File;
+use std::os::unix::fs::FileExt;
 use std::path::Path;
-use std::time::Duration;
 
-use rusqlite::Connection;
-
-pub struct Database(Connection);
+pub struct Database(File);
 
 impl Database {
     pub fn create(path: &Path) -> Self {
+        File::create_new(path).unwrap();
         let database = Self::open(path);
-        let counter = "CREATE TABLE counter (value INTEGER NOT NULL, fence INTEGER NOT NULL);
-                       INSERT INTO counter VALUES (0, 0);";
-        database.0.execute_batch(counter).unwrap();
+        database.write(0, 0);
         database
     }
 
     pub fn open(path: &Path) -> Self {
-        let connection = Connection::open(path).unwrap();
-        connection.busy_timeout(Duration::from_secs(30)).unwrap();
-        connection
-            .execute_batch("PRAGMA synchronous = OFF")
-            .unwrap();
-        Self(connection)
+        let file = File::options().read(true).write(true).open(path);
+        Self(file.unwrap())
     }
 
     pub fn value(&self) -> i64 {
-        self.0
-            .query_row("SELECT value FROM counter", (), |row| row.get(0))
-            .unwrap()
+        self.0.lock_shared().unwrap();
+        let (value, _) = self.read();
+        self.0.unlock().unwrap();
+        value
     }
 
     pub fn set(&self, value: i64) {
@@ -37,8 +32,25 @@ impl Database {
 
     /// Writes the value. Returns `false` if a write with a greater token came before.
     pub fn set_fenced(&self, value: i64, fence: u64) -> bool {
-        let update = "UPDATE counter SET value = ?1, fence = ?2 WHERE fence <= ?2";
-        let fence = i64::try_from(fence).unwrap();
-        self.0.execute(update, (value, fence)).unwrap() == 1
+        self.0.lock().unwrap();
+        let (_, last) = self.read();
+        let is_accepted = last <= fence;
+        if is_accepted {
+            self.write(value, fence);
+        }
+        self.0.unlock().unwrap();
+        is_accepted
+    }
+
+    fn read(&self) -> (i64, u64) {
+        let (mut value, mut fence) = ([0; 8], [0; 8]);
+        self.0.read_exact_at(&mut value, 0).unwrap();
+        self.0.read_exact_at(&mut fence, 8).unwrap();
+        (i64::from_le_bytes(value), u64::from_le_bytes(fence))
+    }
+
+    fn write(&self, value: i64, fence: u64) {
+        self.0.write_all_at(&value.to_le_bytes(), 0).unwrap();
+        self.0.write_all_at(&fence.to_le_bytes(), 8).unwrap();
     }
 }

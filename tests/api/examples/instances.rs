@@ -26,7 +26,7 @@ impl Instances {
             let address = line.strip_prefix("listening on ").unwrap().to_owned();
             (program, address)
         };
-        // All start at the same time, as in a cluster; but only a shared lock lets them set up the database so.
+        // All start at the same time, as in a cluster, if they share a lock.
         let running = match lock {
             "memory://" => programs.iter().map(start).map(address).collect(),
             _ => {

@@ -2,9 +2,8 @@
 
 use std::array;
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::thread;
-
-use rusqlite::Connection;
 
 use super::site::Site;
 use lock_test_support::promtool::promtool;
@@ -78,8 +77,8 @@ fn metrics_are_scraped(program: &'static str) {
     let [shipped, busy, lost, unavailable] = orders;
 
     // While the database is locked, a holder is slow: its lease is renewed, and another caller waits for it.
-    let database = Connection::open(site.instances.database()).unwrap();
-    database.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let database = File::create(site.instances.database().with_extension("lock")).unwrap();
+    database.lock().unwrap();
     server.query::<()>(&format!("SET lock:order:{busy} other-client"));
     thread::scope(|scope| {
         let site = &site;
@@ -88,8 +87,10 @@ fn metrics_are_scraped(program: &'static str) {
         until(r#"hold_active{template="order:<id>"} 1"#);
         until(r#"renewals_total{outcome="renewed"} 1"#);
         let (second, third) = (ship(shipped), ship(busy));
+        // The holder knows then that no other process waits, and hands the lock over.
+        server.until_waiting(&format!("order:{shipped}"), 1);
         until(r#"wait_active{template="order:<id>"} 2"#);
-        database.execute_batch("ROLLBACK").unwrap();
+        database.unlock().unwrap();
         let statuses = [first, second, third].map(|call| call.join().unwrap());
         assert_eq!(statuses, [200, 409, 423]);
     });

@@ -1,7 +1,8 @@
-//! The resource that the locks protect: accounts in SQLite behind a socket, with a record of every write. A
+//! The resource that the locks protect: accounts behind a socket, with a record of every write. A
 //! writer that is stopped in mid-step blocks no other writer.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
@@ -9,7 +10,6 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use rusqlite::Connection;
 use serde::{Deserialize, Serialize};
 
 use crate::clock;
@@ -47,20 +47,26 @@ pub struct Resource {
 }
 
 struct Ledger {
-    database: Connection,
+    accounts: BTreeMap<u32, State>,
+    writes: Vec<Write>,
     /// `true` if old tokens are refused.
     compares: bool,
 }
 
+#[derive(Clone, Copy, Default)]
+struct State {
+    version: u64,
+    /// The greatest token that was seen.
+    token: u64,
+}
+
 impl Resource {
     pub fn open(directory: &Path, compares: bool) -> Self {
-        let database = Connection::open(directory.join("book.sqlite")).unwrap();
-        let tables = "PRAGMA journal_mode = WAL;
-            PRAGMA synchronous = OFF;
-            CREATE TABLE account (key INTEGER PRIMARY KEY, version INTEGER, token INTEGER);
-            CREATE TABLE write (line TEXT);";
-        database.execute_batch(tables).unwrap();
-        let ledger = Arc::new(Mutex::new(Ledger { database, compares }));
+        let ledger = Arc::new(Mutex::new(Ledger {
+            accounts: BTreeMap::new(),
+            writes: Vec::new(),
+            compares,
+        }));
         let socket = directory.join("book.sock");
         let listener = UnixListener::bind(&socket).unwrap();
         let is_closed = Arc::new(AtomicBool::new(false));
@@ -87,12 +93,7 @@ impl Resource {
 
     /// Returns all writes so far, in the order in which they were carried out or refused.
     pub fn writes(&self) -> Vec<Write> {
-        let ledger = self.ledger.lock().unwrap();
-        let select = "SELECT line FROM write ORDER BY rowid";
-        let mut select = ledger.database.prepare(select).unwrap();
-        let lines = select.query_map((), |row| row.get(0)).unwrap();
-        let parse = |line: String| serde_json::from_str(&line).unwrap();
-        lines.map(|line| parse(line.unwrap())).collect()
+        self.ledger.lock().unwrap().writes.clone()
     }
 }
 
@@ -111,7 +112,7 @@ fn serve(ledger: &Mutex<Ledger>, client: UnixStream) {
         let Ok(request) = serde_json::from_str(&line) else {
             return;
         };
-        let reply = ledger.lock().unwrap().answer(request).unwrap();
+        let reply = ledger.lock().unwrap().answer(request);
         let reply = serde_json::to_string(&reply).unwrap();
         if writeln!(&client, "{reply}").is_err() {
             return;
@@ -120,49 +121,31 @@ fn serve(ledger: &Mutex<Ledger>, client: UnixStream) {
 }
 
 impl Ledger {
-    fn answer(&mut self, request: Request) -> rusqlite::Result<Reply> {
+    fn answer(&mut self, request: Request) -> Reply {
         match request {
             Request::Read { key, token } => {
-                let (version, last) = self.account(key)?;
-                if self.compares && token < last {
-                    return Ok(None);
+                let account = self.accounts.entry(key).or_default();
+                if self.compares && token < account.token {
+                    return None;
                 }
                 // From now on a write with an older token cannot come between the read and the write.
-                self.set(key, version, last.max(token))?;
-                Ok(Some(version))
+                account.token = account.token.max(token);
+                Some(account.version)
             }
             Request::Write(mut write) => {
-                let (version, last) = self.account(write.key)?;
+                let account = self.accounts.entry(write.key).or_default();
                 write.at = clock::now();
-                write.found = version;
-                write.accepted = !self.compares || write.token >= last;
+                write.found = account.version;
+                write.accepted = !self.compares || write.token >= account.token;
                 if write.accepted {
-                    self.set(write.key, version + 1, last.max(write.token))?;
+                    account.version += 1;
+                    account.token = account.token.max(write.token);
                 }
-                let line = serde_json::to_string(&write).unwrap();
-                let insert = "INSERT INTO write VALUES (?1)";
-                self.database.prepare_cached(insert)?.execute((line,))?;
-                Ok(write.accepted.then_some(version))
+                let reply = write.accepted.then_some(write.found);
+                self.writes.push(write);
+                reply
             }
         }
-    }
-
-    fn account(&self, key: u32) -> rusqlite::Result<(u64, u64)> {
-        let select = "SELECT version, token FROM account WHERE key = ?1";
-        let mut select = self.database.prepare_cached(select)?;
-        let mut rows = select.query((key,))?;
-        let Some(row) = rows.next()? else {
-            return Ok((0, 0));
-        };
-        let (version, token): (i64, i64) = (row.get(0)?, row.get(1)?);
-        Ok((version.cast_unsigned(), token.cast_unsigned()))
-    }
-
-    fn set(&self, key: u32, version: u64, token: u64) -> rusqlite::Result<()> {
-        let set = "INSERT OR REPLACE INTO account VALUES (?1, ?2, ?3)";
-        let mut set = self.database.prepare_cached(set)?;
-        let numbers = (key, version.cast_signed(), token.cast_signed());
-        set.execute(numbers).map(drop)
     }
 }
 
