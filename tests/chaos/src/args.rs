@@ -22,7 +22,7 @@ checks the recorded history.
     --seed S           replay one schedule, on the first of those topologies or scenes
     --lanes N          concurrent schedules; default 4
     --report FILE      also write the report to FILE
-    --timeline FILE    draw the liveliest schedule as an SVG: holds and faults
+    --trace FILE       write the schedule with the most faults and holds for ui.perfetto.dev
     --compile          compile the library without each rule, and play nothing
 ";
 
@@ -34,7 +34,7 @@ pub struct Args {
     pub seed: Option<u64>,
     pub lanes: usize,
     pub report: Option<PathBuf>,
-    pub timeline: Option<PathBuf>,
+    pub trace: Option<PathBuf>,
     pub compile: bool,
     /// Arguments that are not options.
     pub words: Vec<String>,
@@ -50,7 +50,7 @@ impl Args {
             seed: None,
             lanes: 4,
             report: None,
-            timeline: None,
+            trace: None,
             compile: false,
             words: Vec::new(),
         };
@@ -64,7 +64,7 @@ impl Args {
                 "--seed" => args.seed = Some(number(&argument, &value())),
                 "--lanes" => args.lanes = number(&argument, &value()),
                 "--report" => args.report = Some(value().into()),
-                "--timeline" => args.timeline = Some(value().into()),
+                "--trace" => args.trace = Some(value().into()),
                 "--compile" => args.compile = true,
                 "--help" => {
                     print!("{HELP}");

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::checker::Verdict;
 use crate::schedule::RunResult;
-use crate::timeline;
+use crate::trace;
 
 /// Writes the history and the verdict to a directory, and returns its path.
 pub fn keep(played: &RunResult, verdict: &Verdict) -> PathBuf {
@@ -50,8 +50,6 @@ pub fn keep(played: &RunResult, verdict: &Verdict) -> PathBuf {
         writeln!(text, "{violation}").unwrap();
     }
     fs::write(directory.join("plan.txt"), text).unwrap();
-    let end = events.last().map_or(0, |event| event.at);
-    let picture = timeline::draw(&played.history, (start, end), &name);
-    fs::write(directory.join("timeline.svg"), picture).unwrap();
+    fs::write(directory.join("trace.json"), trace::of(&played.history)).unwrap();
     directory
 }

@@ -27,7 +27,7 @@ mod seeded;
 mod soak;
 mod source;
 mod tally;
-mod timeline;
+mod trace;
 mod witness;
 mod worker;
 mod worker_pool;

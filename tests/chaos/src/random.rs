@@ -7,13 +7,12 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use crate::args::{Args, leave};
-use crate::checker::Verdict;
 use crate::deployment::Topology;
 use crate::report::Report;
 use crate::scene::{self, Scene};
-use crate::schedule::{RunResult, Schedule};
+use crate::schedule::Schedule;
 use crate::soak::{self, Next};
-use crate::timeline;
+use crate::trace;
 
 /// The number of random schedules for each scene.
 const EACH: u64 = 2;
@@ -41,45 +40,21 @@ pub fn run(args: &Args) -> ExitCode {
         let topology = topologies[(number % topologies.len() as u64) as usize];
         Next::Schedule(Box::new(Schedule::of(topology, seed)))
     };
-    let mut picture = Picture::default();
+    let (mut most, mut liveliest) = (0, None);
     let report = soak::run(args.lanes, goes_on, next, |played, verdict| {
-        if args.timeline.is_some() {
-            picture.consider(played, verdict);
+        let events = played.history.faults.len() * verdict.holds;
+        if args.trace.is_some() && events > most {
+            (most, liveliest) = (events, Some(trace::of(&played.history)));
         }
     });
     println!("\n{report}");
-    if let Some(path) = &args.timeline {
-        fs::write(path, picture.svg).unwrap();
+    if let (Some(path), Some(trace)) = (&args.trace, liveliest) {
+        fs::write(path, trace).unwrap();
     }
     if let Some(path) = &args.report {
         fs::write(path, report.to_string()).unwrap();
     }
     ExitCode::from(u8::from(report.violations() > 0))
-}
-
-/// The timeline of the schedule with the most events.
-#[derive(Default)]
-struct Picture {
-    events: usize,
-    svg: String,
-}
-
-impl Picture {
-    /// The length of the span that is shown, in nanoseconds.
-    const LENGTH: u64 = 4_000_000_000;
-
-    fn consider(&mut self, played: &RunResult, verdict: &Verdict) {
-        let history = &played.history;
-        let events = history.faults.len() * verdict.holds;
-        if events <= self.events {
-            return;
-        }
-        let (topology, seed) = (played.topology.name(), played.seed);
-        let title = format!("{topology}, seed {seed}");
-        let window = timeline::liveliest(history, Self::LENGTH);
-        self.svg = timeline::draw(history, window, &title);
-        self.events = events;
-    }
 }
 
 /// Returns the named scenes. Without names, returns all scenes if neither a topology nor a seed is given.

@@ -136,11 +136,6 @@ impl<'h> Case<'h> {
             .map(move |(key, holds)| (*key, calls(holds)))
     }
 
-    /// Returns the time at which the worker's process was killed, if it was.
-    pub fn killed(&self, worker: u32) -> Option<u64> {
-        self.killed.get(&worker).copied()
-    }
-
     /// Returns the delay that a busy machine may have added between `from` and `to`: [`NOISE`], and the time
     /// for which a process did not run.
     pub fn noise(&self, from: u64, to: u64) -> u64 {
