@@ -34,6 +34,8 @@ pub(crate) mod quorum;
 pub(crate) mod redis;
 pub(crate) mod request;
 pub(crate) mod retry;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod timeouts;
 #[cfg(all(
     feature = "tls",

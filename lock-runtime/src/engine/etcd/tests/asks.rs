@@ -1,46 +1,42 @@
 //! Asking all processes.
 
-use super::process::{Process, soon, three};
+use crate::config::Config;
 use crate::engine::etcd::tests::scripted_server::ScriptedServer;
+use crate::engine::tests::peer::{Peer, soon};
+use crate::engine::tests::space::Space;
 use lock_test_support::etcd::Etcd;
-use lock_test_support::proxy::Proxy;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn an_ask_reaches_every_process_that_is_connected() {
-    let etcd = Etcd::start();
-    let path = Proxy::to(etcd.port(0));
-    let mut one = Process::connect(format!("etcd://127.0.0.1:{}", path.port())).await;
-    let [mut other, _, mut operator] = three(&etcd).await;
-    let first = "revoke\te823e7be01c58c509a20e4619a300481\t*\tann\tstuck ü";
-    operator.engine.ask(first, soon()).await.unwrap();
-    for process in [&mut one, &mut other, &mut operator] {
-        assert_eq!(&*process.asked().await, first);
+/// It need not listen. What is asked while it is cut off is lost, and what it has received does not come again.
+pub(super) async fn an_ask_reaches_every_process_that_is_connected(space: Space) {
+    let (etcd, key) = (space.servers::<Etcd>(), format!("{}::asks", space.prefix));
+    let (network, mut one) = space.distant_peer().await.unwrap();
+    let [mut other, mut operator] = space.peers().await;
+    operator.ask("first").await;
+    for peer in [&mut one, &mut other, &mut operator] {
+        peer.hears("first").await;
     }
-    let revision = etcd.ctl(&["get", "lock:::asks", "-w", "json"]);
-    // What is asked while it is cut off is lost, and what it has received does not come again.
-    path.black_hole();
-    operator.engine.ask("second", soon()).await.unwrap();
-    assert_ne!(etcd.ctl(&["get", "lock:::asks", "-w", "json"]), revision);
-    one.connect_again(&path).await;
+    network.proxies[0].black_hole();
+    operator.ask("second").await;
+    other.hears("second").await;
+    one.connect_again(&network).await;
     // Its watch has begun when another request on its connection has a reply.
     one.engine.ping(soon()).await.unwrap();
-    operator.engine.ask("third", soon()).await.unwrap();
-    operator.engine.ask("third", soon()).await.unwrap();
-    assert_eq!(&*one.asked().await, "third");
-    for expected in ["second", "third", "third"] {
-        assert_eq!(&*other.asked().await, expected);
+    for text in ["third", "third"] {
+        operator.ask(text).await;
+        one.hears(text).await;
+        other.hears(text).await;
     }
-    operator.end().await;
-    assert_eq!(etcd.ctl(&["get", "lock:::asks"]), "");
-    etcd.ctl(&["put", "lock:::asks", &"z".repeat(100_000)]);
-    assert_eq!(&*one.asked().await, "third");
-    assert_eq!(one.asked().await.len(), 16 << 10);
+    operator.engine.drain().await.unwrap();
+    assert_eq!(etcd.ctl(&["get", &key]), "");
+    etcd.ctl(&["put", &key, &"z".repeat(100_000)]);
+    one.hears(&"z".repeat(16 << 10)).await;
+    etcd.ctl(&["del", &key]);
 }
 
 #[tokio::test]
 async fn a_watch_of_asks_whose_history_is_gone_is_made_again() {
     let server = ScriptedServer::start().await;
-    let mut process = Process::connect(server.url()).await;
+    let mut peer = Peer::connect(Config::new(server.url())).await;
     server.end_watch_and_ask("report").await;
-    assert_eq!(&*process.asked().await, "report");
+    peer.hears("report").await;
 }

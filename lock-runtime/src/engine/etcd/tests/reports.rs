@@ -1,71 +1,54 @@
 //! Reports of processes.
 
-use super::process::{Process, three};
 use crate::engine::operations::StoredReport;
+use crate::engine::tests::peer::{Peer, until};
+use crate::engine::tests::space::Space;
 use crate::process::ProcessId;
 use lock_test_support::etcd::Etcd;
-use lock_test_support::proxy::Proxy;
-use lock_test_support::time::eventually;
 use std::io::Write;
 use std::process::Stdio;
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_report_lives_as_long_as_its_process_is_connected() {
-    let etcd = Etcd::start();
-    let path = Proxy::to(etcd.port(0));
-    let mut one = Process::connect(format!("etcd://127.0.0.1:{}", path.port())).await;
-    let [other, _, operator] = three(&etcd).await;
-    assert!(operator.reports(None).await.is_empty());
-    let leases = etcd.ctl(&["lease", "list"]);
-    one.report("first").await;
-    one.report("second").await;
-    other.report("other").await;
-    assert_eq!(etcd.ctl(&["lease", "list"]), leases);
-    let report = |process: &Process, text: &str| StoredReport {
-        process: process.id,
-        text: text.into(),
-        age: None,
-    };
-    let mut both = [report(&one, "second"), report(&other, "other")];
-    both.sort_by_key(|report| report.process.0);
-    assert_eq!(operator.reports(None).await, both);
-    let of = [ProcessId::random(), one.id];
-    assert_eq!(operator.reports(Some(&of)).await, [report(&one, "second")]);
-    assert!(operator.reports(Some(&[])).await.is_empty());
-
-    let key = format!("lock:::process:{}", one.id);
-    let stored = || {
+/// It is on a lease that the process has anyway, and on that of the next connection from then on.
+pub(super) async fn a_report_lives_as_long_as_its_process_is_connected(space: Space) {
+    let etcd = space.servers::<Etcd>();
+    let (network, mut one) = space.distant_peer().await.unwrap();
+    let operator = space.peer().await;
+    let key = format!("{}::process:{}", space.prefix, one.id);
+    let lease = || {
         let fields = etcd.ctl(&["get", &key, "-w", "fields"]);
-        let lease = fields
-            .lines()
-            .find_map(|line| line.strip_prefix("\"Lease\" : "));
+        let mut lines = fields.lines();
+        let lease = lines.find_map(|line| line.strip_prefix("\"Lease\" : "));
         lease.map(str::to_owned)
     };
-    let before = stored().unwrap();
-    one.connect_again(&path).await;
-    eventually("it is stored again", || stored().unwrap() != before);
-    etcd.ctl(&[
-        "lease",
-        "revoke",
-        &format!("{:x}", before.parse::<i64>().unwrap()),
-    ]);
-    assert_eq!(
-        operator.reports(Some(&[one.id])).await,
-        [report(&one, "second")]
-    );
-    one.end().await;
-    other.end().await;
-    assert!(operator.reports(None).await.is_empty());
+    one.report("first").await;
+    let before = lease().unwrap();
+    one.report("second").await;
+    assert_eq!(lease().unwrap(), before);
+    let is_told = async |one: &Peer| {
+        let expected = StoredReport {
+            process: one.id,
+            text: "second".into(),
+            age: None,
+        };
+        assert_eq!(operator.reports(Some(&[one.id])).await, [expected]);
+    };
+    is_told(&one).await;
+    one.connect_again(&network).await;
+    let is_stored_again = async || lease().is_some_and(|lease| lease != before);
+    until("it is stored again", is_stored_again).await;
+    let id = format!("{:x}", before.parse::<i64>().unwrap());
+    etcd.ctl(&["lease", "revoke", &id]);
+    is_told(&one).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn nonsense_in_the_place_of_reports_is_skipped() {
-    let etcd = Etcd::start();
-    let [one, other, operator] = three(&etcd).await;
+pub(super) async fn nonsense_in_the_place_of_reports_is_skipped(space: Space) {
+    let etcd = space.servers::<Etcd>();
+    let [one, other, operator] = space.peers().await;
     one.report("here").await;
     other.report(&"x".repeat(20_000)).await;
     let put = |id: &str, value: &[u8]| {
-        let mut command = etcd.command(&["put", &format!("lock:::process:{id}")]);
+        let key = format!("{}::process:{id}", space.prefix);
+        let mut command = etcd.command(&["put", &key]);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::null());
         let mut child = command.spawn().unwrap();
         child.stdin.take().unwrap().write_all(value).unwrap();
@@ -81,15 +64,9 @@ async fn nonsense_in_the_place_of_reports_is_skipped() {
     }
     let found = operator.reports(None).await;
     assert_eq!(found.len(), 52);
-    assert!(
-        found
-            .iter()
-            .all(|report| report.text.chars().count() <= 16 << 10)
-    );
-    let others: Vec<_> = found
-        .iter()
-        .filter(|report| report.process.0 >= 50)
-        .collect();
+    let is_short = |report: &StoredReport| report.text.chars().count() <= 16 << 10;
+    assert!(found.iter().all(is_short));
+    let others: Vec<_> = found.iter().filter(|it| it.process.0 >= 50).collect();
     assert!(others.iter().any(|report| &*report.text == "here"));
     assert!(others.iter().any(|report| report.text.len() == 16 << 10));
     let ids: Vec<_> = (0..50).map(ProcessId).collect();

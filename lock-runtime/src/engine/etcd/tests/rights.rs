@@ -1,10 +1,9 @@
 //! What a user needs rights for.
 
-use super::process::{Process, soon, text};
 use crate::config::Config;
 use crate::engine::error::EngineErrorKind;
+use crate::engine::tests::peer::{Peer, soon, text};
 use lock_test_support::etcd::Etcd;
-use std::sync::Arc;
 
 /// Starts etcd with the users `locks`, who may use the keys below `lock:`, `viewer`, who may read them, and `row`, who may
 /// use what the one lock needs.
@@ -41,51 +40,46 @@ fn with_users() -> Etcd {
 async fn missing_rights_leave_locks_working() {
     let etcd = with_users();
     let user =
-        async |name| Process::connect(Config::new(etcd.url()).credentials(name, "secret")).await;
+        async |name| Peer::connect(Config::new(etcd.url()).credentials(name, "secret")).await;
     let (mut locks, viewer, mut row) =
         (user("locks").await, user("viewer").await, user("row").await);
-    let held = locks.hold("lock:row").await;
-    let waits = row.wait("lock:row").await;
+    let held = locks.hold("row").await;
+    let waits = row.wait("row").await;
     locks.report("here").await;
-    locks.engine.ask("report", soon()).await.unwrap();
-    assert_eq!(&*locks.asked().await, "report");
+    locks.ask("report").await;
+    locks.hears("report").await;
 
-    assert_eq!(
-        viewer.view("lock:row").await,
-        [[text(held.token)], [text(waits.token)]]
-    );
-    assert_eq!(viewer.names("lock:", 9).await, ["lock:row"].map(Arc::from));
+    let expected = [[text(&held)], [text(&waits)]];
+    assert_eq!(viewer.view("row").await, expected);
+    assert_eq!(viewer.keys("", 9).await, ["row"]);
+    let of = Some(&[locks.id][..]);
     assert_eq!(viewer.reports(None).await.len(), 1);
-    assert_eq!(viewer.reports(Some(&[locks.id])).await.len(), 1);
+    assert_eq!(viewer.reports(of).await.len(), 1);
+    let tell = async |of: &Peer| of.engine.report(of.id, "here".into(), soon()).await;
+    let token = text(&held);
     let refused = [
-        viewer
-            .engine
-            .report(viewer.id, "here".into(), soon())
-            .await
-            .err(),
+        tell(&viewer).await.err(),
         viewer.engine.ask("report", soon()).await.err(),
         viewer
             .engine
-            .take("lock:row", &text(held.token), 0, soon())
+            .take(&held.name, &token, 0, soon())
             .await
             .err(),
-        row.engine.report(row.id, "here".into(), soon()).await.err(),
+        tell(&row).await.err(),
         row.engine.reports(None, soon()).await.err(),
-        row.engine.reports(Some(&[locks.id]), soon()).await.err(),
+        row.engine.reports(of, soon()).await.err(),
         row.engine.ask("report", soon()).await.err(),
         row.engine.names("lock:", 9, soon()).await.err(),
     ];
     for (n, error) in refused.into_iter().enumerate() {
         let error = error.unwrap_or_else(|| panic!("{n} is not refused"));
         assert_eq!(error.kind, EngineErrorKind::Rejected, "{n}: {error}");
-        assert!(
-            error.to_string().contains("permission denied"),
-            "{n}: {error}"
-        );
+        let words = error.to_string();
+        assert!(words.contains("permission denied"), "{n}: {words}");
     }
-    assert!(locks.take("lock:row", &text(held.token)).await.0);
-    row.until_granted(&waits).await;
-    assert!(row.take("lock:row", &text(waits.token)).await.0);
-    assert!(!row.release(&waits).await);
+    assert!(locks.take_from(&held).await.held);
+    let granted = row.until_granted(&waits).await;
+    assert!(row.take_from(&granted).await.held);
+    assert!(!row.release(&granted).await);
     assert!(!locks.release(&held).await);
 }

@@ -1,4 +1,4 @@
-//! Operations on a real server, which no public call makes as they are made here.
+//! What people see of the locks and do to them, on a real server.
 
 mod asks;
 mod names;
@@ -9,137 +9,91 @@ mod rights;
 mod take;
 
 use crate::config::Config;
-use crate::engine::event::{EngineEvent, Grant};
-use crate::engine::operations::Taken;
-use crate::engine::request::{Claim, EnqueueReply};
-use crate::engine::token::Token;
-use crate::engine::traits::Engine;
-use crate::limit::Limit;
-use crate::process::ProcessId;
-use crate::util::clock::Clock;
-use crate::util::io_thread::IoThread;
+use crate::engine::tests::registry::{Case, SHARED, cases, run};
+use crate::engine::tests::space::Space;
+use crate::engine::tests::topology::Topology;
+use lock_test_support::pgbouncer::PgBouncer;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{millis, within};
-use std::ops::Deref;
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use lock_test_support::servers::Pooled;
 
-const TTL: Duration = millis(30_000);
+const OWN: &[(&str, Case)] = cases! {
+    asks:
+        text_that_the_server_cannot_send_is_refused;
+    names:
+        names_that_begin_so_are_listed
+        lock_with_many_holders_is_listed_once;
+    pooler:
+        operations_pass_a_pooler;
+    recalls:
+        lock_is_recalled_by_each_poll_of_another_process
+        three_waiters_of_a_queue_recall
+        other_locks_are_not_recalled
+        recalls_of_a_long_name_are_not_heard
+        nothing_but_a_recall_comes_on_the_channel_that_others_know
+        recalls_are_heard_again_after_the_connection_has_ended
+        process_behind_a_pooler_recalls_and_hears_no_recall;
+    reports:
+        old_reports_vanish
+        whatever_is_stored_is_read_in_part
+        no_more_than_ten_thousand_are_read;
+    rights:
+        role_without_the_rights_of_operators_has_locks
+        right_that_locks_need_is_named;
+    take:
+        taken_token_is_of_that_lock_alone
+        lock_of_another_client_is_taken_by_its_text
+        pinned_lock_is_free_when_the_transaction_has_ended
+        tokens_that_were_taken_long_ago_are_forgotten;
+};
 
-/// The engine of one process, and the events that it reports.
-struct Process {
-    engine: Arc<dyn Engine>,
-    id: ProcessId,
-    events: mpsc::UnboundedReceiver<EngineEvent>,
+#[test]
+fn operations() {
+    let topology = Topology {
+        configure: |urls, prefix| Config::new(url_of(&urls[0], prefix)).prefix(prefix),
+        refuses_far: true,
+        ..Topology::of("PostgreSQL", Pooled::from(Postgres::start()))
+    };
+    run(topology, &[SHARED, OWN]);
 }
 
-impl Deref for Process {
-    type Target = Arc<dyn Engine>;
-
-    fn deref(&self) -> &Self::Target {
-        &self.engine
-    }
+/// Returns the URL of a schema, by whose name the server knows the connections, too.
+fn url_of(url: &str, prefix: &str) -> String {
+    let schema = schema_of(prefix);
+    format!("{url}?schema={schema}&application_name={schema}")
 }
 
-impl Process {
-    async fn of(server: &Postgres) -> Process {
-        Process::connect(Config::new(server.url())).await
-    }
-
-    async fn connect(config: Config) -> Process {
-        let (sender, events) = mpsc::unbounded_channel();
-        let handler = Arc::new(move |event| drop(sender.send(event)));
-        let config = config.connect_timeout(millis(20_000));
-        let (io, id) = (IoThread::start().unwrap(), ProcessId::random());
-        let (engine, _) = config.open(io, Clock::System, id, handler).await.unwrap();
-        Process { engine, id, events }
-    }
-
-    fn claim(&self, name: &str, limit: Limit) -> Claim {
-        Claim {
-            name: name.into(),
-            token: Token::draw(self.id).with_limit(limit),
-            ttl: TTL,
-            replicas: 0,
-        }
-    }
-
-    /// Asks for the lock.
-    async fn ask_for(&self, claim: &Claim) -> EnqueueReply {
-        self.enqueue(claim, None, soon()).await.unwrap()
-    }
-
-    /// Acquires the lock, which is free.
-    async fn acquire(&self, name: &str, limit: Limit) -> Claim {
-        let claim = self.claim(name, limit);
-        let reply = self.ask_for(&claim).await;
-        assert!(matches!(reply, EnqueueReply::Granted(_)), "{reply:?}");
-        claim
-    }
-
-    /// Enters the queue of a lock that is not free.
-    async fn wait(&self, name: &str) -> Claim {
-        let claim = self.claim(name, Limit::EXCLUSIVE);
-        let reply = self.ask_for(&claim).await;
-        assert!(matches!(reply, EnqueueReply::Queued(_)), "{reply:?}");
-        claim
-    }
-
-    async fn take_token(&self, name: &str, token: &str) -> Taken {
-        self.take(name, token, 0, soon()).await.unwrap()
-    }
-
-    async fn take_from(&self, claim: &Claim) -> Taken {
-        self.take_token(&claim.name, &text(claim)).await
-    }
-
-    /// Returns the next event that is of interest.
-    async fn next<T>(&mut self, find: impl Fn(EngineEvent) -> Option<T>) -> T {
-        let next = async {
-            loop {
-                let event = self.events.recv().await.expect("the engine lives");
-                if let Some(found) = find(event) {
-                    return found;
-                }
-            }
-        };
-        within(TTL, next).await
-    }
-
-    async fn next_grant(&mut self) -> Grant {
-        self.next(|event| match event {
-            EngineEvent::Granted(grant) => Some(grant),
-            _ => None,
-        })
-        .await
-    }
-
-    async fn next_ask(&mut self) -> Arc<str> {
-        self.next(|event| match event {
-            EngineEvent::Asked(text) => Some(text),
-            _ => None,
-        })
-        .await
-    }
-
-    /// Waits until messages arrive, or no longer do.
-    async fn next_resubscription(&mut self) {
-        self.next(|event| matches!(event, EngineEvent::Resubscribed).then_some(()))
-            .await
-    }
-
-    async fn holders(&self, name: &str) -> Vec<String> {
-        let view = self.view(name, 9, soon()).await.unwrap();
-        view.holders.into_iter().map(|it| it.token.into()).collect()
-    }
+fn schema_of(prefix: &str) -> String {
+    prefix.replace(':', "")
 }
 
-fn text(claim: &Claim) -> String {
-    claim.token.encode(&mut [0; 37]).to_owned()
-}
+impl Space {
+    /// Executes statements, which are written for the default schema, in the one of this part.
+    fn execute(&self, statements: &str) {
+        self.servers::<Pooled>()
+            .server
+            .execute(&self.sql(statements));
+    }
 
-fn soon() -> Instant {
-    Instant::now() + millis(10_000)
+    fn rows(&self, query: &str) -> Vec<Vec<String>> {
+        self.servers::<Pooled>().server.rows(&self.sql(query))
+    }
+
+    fn count(&self, table: &str) -> usize {
+        let count = format!("SELECT count(*) FROM distributed_lock.{table}");
+        self.servers::<Pooled>().server.query(&self.sql(&count))
+    }
+
+    fn sql(&self, statements: &str) -> String {
+        statements.replace("distributed_lock", &schema_of(&self.prefix))
+    }
+
+    /// Returns the configuration of a process that uses this part by another path.
+    fn config_at(&self, url: &str) -> Config {
+        Config::new(url_of(url, &self.prefix)).prefix(&*self.prefix)
+    }
+
+    /// Starts a pooler in front of the server.
+    fn pooler(&self) -> PgBouncer {
+        PgBouncer::to(self.servers::<Pooled>().server.port())
+    }
 }

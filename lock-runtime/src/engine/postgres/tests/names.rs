@@ -1,54 +1,38 @@
-use super::{Process, soon};
-use crate::limit::Limit;
-use lock_test_support::postgres::Postgres;
+use super::Space;
 
-async fn names(process: &Process, prefix: &str, most: usize) -> Vec<String> {
-    let names = process.names(prefix, most, soon()).await.unwrap();
-    names.iter().map(|name| name.to_string()).collect()
-}
-
-#[tokio::test]
-async fn names_that_begin_so_are_listed() {
-    let server = Postgres::start();
-    let process = Process::of(&server).await;
-    let long = format!("lock:long:{}", "ä".repeat(600));
+pub(super) async fn names_that_begin_so_are_listed(space: Space) {
+    let peer = space.peer().await;
+    let long = format!("long:{}", "ä".repeat(600));
     let mut held = Vec::new();
-    for name in ["lock:a", "lock:b", "lock:b\\\0", "lock:bä", "other", &long] {
-        held.push(process.acquire(name, Limit::UNLIMITED).await);
+    for key in ["a", &long] {
+        held.push(peer.read(key).await);
     }
-    held.push(process.acquire("lock:a", Limit::UNLIMITED).await);
-    held.push(process.wait("lock:b").await);
-    server.execute(
-        "INSERT INTO distributed_lock.held SELECT 'lock:ended', 'x', 1, 1, now() - interval '1 s';
+    let (ended, dead, queue) = (peer.name("ended"), peer.name("dead"), peer.name("queue"));
+    space.execute(&format!(
+        "INSERT INTO distributed_lock.held SELECT '{ended}', 'x', 1, 1, now() - interval '1 s';
          INSERT INTO distributed_lock.waiting (name, token, max_holders, ttl, asked_at, alive_until)
              SELECT name, 'x', 1, 1, now(), until FROM (VALUES
-                 ('lock:dead', now() - interval '1 s'), ('lock:queue', now() + interval '1 h')) n(name, until)",
-    );
-    let all = names(&process, "lock:", 9).await;
-    assert_eq!(all[..4], ["lock:a", "lock:b", "lock:b\\\0", "lock:bä"]);
-    assert!(all[4].starts_with("lock:long:ä"), "{}", all[4]);
-    assert_eq!(all[5..], ["lock:queue"]);
-    let view = process.view(&all[4], 1, soon()).await.unwrap();
-    assert_eq!(view.holders.len(), 1, "it names the same lock");
-    assert_eq!(names(&process, "lock:b", 2).await, ["lock:b", "lock:b\\\0"]);
-    assert_eq!(names(&process, "lock:b\\", 2).await, ["lock:b\\\0"]);
-    assert_eq!(names(&process, "", 99).await.len(), 7);
-    for none in ["lock:c", "lock:%", "z", "lock:a\u{1}"] {
-        assert!(names(&process, none, 9).await.is_empty(), "{none}");
+                 ('{dead}', now() - interval '1 s'), ('{queue}', now() + interval '1 h')) n(name, until)",
+    ));
+    let all = peer.keys("", 9).await;
+    assert_eq!([&*all[0], &*all[2]], ["a", "queue"], "{all:?}");
+    assert!(all[1].starts_with("long:ä"), "{}", all[1]);
+    assert_eq!(all.len(), 3);
+    let [holders, _] = peer.view(&all[1]).await;
+    assert_eq!(holders.len(), 1, "it names the same lock");
+    for none in ["%", "a\u{1}"] {
+        assert!(peer.keys(none, 9).await.is_empty(), "{none}");
     }
-    server.execute("TRUNCATE distributed_lock.held, distributed_lock.waiting");
+    space.execute("TRUNCATE distributed_lock.held, distributed_lock.waiting");
 }
 
-#[tokio::test]
-async fn lock_with_many_holders_is_listed_once() {
-    let server = Postgres::start();
-    let process = Process::of(&server).await;
-    process.names("", 1, soon()).await.unwrap();
-    server.execute(
-        "INSERT INTO distributed_lock.held SELECT 'lock:' || n % 1000, n, 2047, n, now() + interval '1 h'
+pub(super) async fn lock_with_many_holders_is_listed_once(space: Space) {
+    let (peer, prefix) = (space.peer().await, &space.prefix);
+    space.execute(&format!(
+        "INSERT INTO distributed_lock.held SELECT '{prefix}' || n % 1000, n, 2047, n, now() + interval '1 h'
              FROM generate_series(1, 5000) n",
-    );
-    assert_eq!(names(&process, "lock:5", 9).await.len(), 9);
-    assert_eq!(names(&process, "lock:", 2000).await.len(), 1000);
-    server.execute("TRUNCATE distributed_lock.held");
+    ));
+    assert_eq!(peer.keys("5", 9).await.len(), 9);
+    assert_eq!(peer.keys("", 2000).await.len(), 1000);
+    space.execute("TRUNCATE distributed_lock.held");
 }

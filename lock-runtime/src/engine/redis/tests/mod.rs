@@ -7,110 +7,103 @@ mod reports;
 mod take;
 
 use crate::config::Config;
-use crate::engine::event::EngineEvent;
-use crate::engine::request::{Claim, EnqueueReply};
-use crate::engine::token::Token;
-use crate::engine::traits::Engine;
-use crate::limit::Limit;
-use crate::process::ProcessId;
-use crate::util::clock::Clock;
-use crate::util::io_thread::IoThread;
-use crate::util::time::deadline_in;
+use crate::engine::tests::peer::Peer;
+use crate::engine::tests::registry::{Case, SHARED, cases, run};
+use crate::engine::tests::space::Space;
+use crate::engine::tests::topology::Topology;
+use lock_test_support::cluster::Cluster;
+use lock_test_support::permissions;
+use lock_test_support::server::Server;
 use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
-use tokio::time::Instant;
 
-const TTL: Duration = Duration::from_secs(30);
+const ON_A_SERVER: &[(&str, Case)] = cases! {
+    asks:
+        locks_are_granted_without_the_right_to_listen;
+    names:
+        names_are_found_among_many_other_keys
+        a_prefix_with_wildcards_finds_only_its_own_locks
+        listing_names_its_missing_right;
+    reports:
+        reports_of_more_processes_than_one_request_reads
+        reports_expire_one_by_one_and_all_together
+        a_hostile_report_harms_no_other
+        reading_needs_no_right_to_write;
+    take:
+        locks_of_other_clients_are_taken_by_their_text
+        a_key_of_a_foreign_type_is_left_alone
+        nothing_is_taken_if_no_number_can_be_drawn;
+};
 
-/// A process that uses the server, and what its engine reports.
-struct Process {
-    engine: Arc<dyn Engine>,
-    events: UnboundedReceiver<EngineEvent>,
+const ON_A_CLUSTER: &[(&str, Case)] = cases! {
+    take:
+        locks_of_other_clients_are_taken_in_a_cluster;
+};
+
+const AT_A_QUORUM: &[(&str, Case)] = cases! {
+    quorum:
+        a_taken_lock_is_free_at_all_members;
+};
+
+#[test]
+fn operations_on_a_server() {
+    let servers = vec![Server::start()];
+    run(Topology::of("Redis", servers), &[SHARED, ON_A_SERVER]);
 }
 
-impl Process {
-    async fn connect(config: impl Into<Config>) -> Process {
-        let (sender, events) = unbounded_channel();
-        let handler = Arc::new(move |event| drop(sender.send(event)));
-        let (config, io) = (config.into(), IoThread::start().unwrap());
-        let opened = config
-            .open(io, Clock::System, ProcessId::random(), handler)
-            .await;
-        Process {
-            engine: opened.unwrap().0,
-            events,
-        }
-    }
-
-    /// Returns what `read` makes of the first event of which it makes something.
-    async fn next<T>(&mut self, read: impl Fn(EngineEvent) -> Option<T>) -> T {
-        loop {
-            let event = tokio::time::timeout(TTL, self.events.recv()).await;
-            if let Some(found) = read(event.unwrap().unwrap()) {
-                return found;
-            }
-        }
-    }
-
-    async fn granted(&mut self) -> Token {
-        let read = |event| match event {
-            EngineEvent::Granted(grant) => Some(grant.token),
-            _ => None,
-        };
-        self.next(read).await
-    }
-
-    async fn enqueue(&self, claim: &Claim) -> EnqueueReply {
-        self.engine.enqueue(claim, None, soon()).await.unwrap()
-    }
-
-    /// Acquires a free lock, or one that others share.
-    async fn hold(&self, claim: &Claim) {
-        let reply = self.enqueue(claim).await;
-        assert!(matches!(reply, EnqueueReply::Granted(_)), "{reply:?}");
-    }
-
-    async fn wait(&self, claim: &Claim) {
-        let reply = self.enqueue(claim).await;
-        assert!(matches!(reply, EnqueueReply::Queued(_)), "{reply:?}");
-    }
-
-    async fn renew(&self, claim: &Claim) -> bool {
-        let renewed = self.engine.renew(std::slice::from_ref(claim), soon());
-        renewed.await.unwrap().pop().unwrap().unwrap()
-    }
-
-    async fn release(&self, claim: &Claim) -> bool {
-        self.engine.release(claim, soon()).await.unwrap()
-    }
-
-    async fn number(&self, claim: &Claim) -> Option<u64> {
-        self.engine.fencing_token(claim, soon()).await.unwrap()
-    }
+#[test]
+fn operations_on_a_cluster() {
+    let cluster = Cluster::plan().without_replicas().start();
+    run(
+        Topology::of("a Redis Cluster", cluster),
+        &[SHARED, ON_A_CLUSTER],
+    );
 }
 
-fn soon() -> Instant {
-    deadline_in(Duration::from_secs(10))
+#[test]
+fn operations_at_a_quorum() {
+    let topology = Topology {
+        is_quorum: true,
+        takes_waiters: false,
+        ..Topology::of("a quorum", quorum::three())
+    };
+    run(topology, &[SHARED, AT_A_QUORUM]);
 }
 
-fn claim(key: &str) -> Claim {
-    Claim {
-        name: format!("lock:{key}").into(),
-        token: Token::random(),
-        ttl: TTL,
-        replicas: 0,
+impl Space {
+    fn server(&self) -> ServerOf {
+        ServerOf(self.servers())
+    }
+
+    /// Gives the user of this part those rights, beside the name and the password.
+    fn grant(&self, rules: &str) {
+        let user = format!("ACL SETUSER {} {rules}", self.user());
+        self.server().query::<()>(&user);
+    }
+
+    /// Gives the user of this part the rights that locks need, and access to these channels.
+    fn grant_locks(&self, channels: &str) {
+        let [commands, _] = permissions::commands();
+        let keys = format!("~{}*", self.prefix);
+        self.grant(&format!("reset on >s3cret {keys} {channels} {commands}"));
+    }
+
+    fn user(&self) -> String {
+        self.prefix.replace(':', "-")
+    }
+
+    async fn peer_of_user(&self) -> Peer {
+        let config: Config = self.config();
+        Peer::connect(config.credentials(self.user(), "s3cret")).await
     }
 }
 
-fn reader(key: &str) -> Claim {
-    let claim = claim(key);
-    Claim {
-        token: claim.token.with_limit(Limit::UNLIMITED),
-        ..claim
-    }
-}
+/// The only server of a topology.
+struct ServerOf(Arc<Vec<Server>>);
 
-fn text(token: Token) -> String {
-    token.encode(&mut [0; 37]).to_owned()
+impl std::ops::Deref for ServerOf {
+    type Target = Server;
+
+    fn deref(&self) -> &Server {
+        &self.0[0]
+    }
 }

@@ -1,24 +1,21 @@
 //! What processes tell of themselves.
 
-use crate::config::Config;
 use crate::engine::error::EngineErrorKind;
 use crate::engine::operations::StoredReport;
-use crate::engine::redis::tests::{Process, claim, soon};
+use crate::engine::tests::peer::{Peer, soon};
+use crate::engine::tests::space::Space;
 use crate::process::ProcessId;
-use lock_test_support::cluster::Cluster;
-use lock_test_support::permissions;
-use lock_test_support::server::Server;
+use crate::util::join_all::join_all;
 use std::time::Duration;
 
-async fn report(by: &Process, process: u32, text: &str) {
+async fn report(by: &Peer, process: u32, text: &str) {
     let told = by.engine.report(ProcessId(process), text.into(), soon());
     told.await.unwrap();
 }
 
-async fn reports(by: &Process, of: Option<&[ProcessId]>) -> Vec<StoredReport> {
-    let mut reports = by.engine.reports(of, soon()).await.unwrap();
-    reports.sort_by_key(|report| report.process.0);
-    reports
+/// Returns the keys of the reports, and of their times.
+fn stored(space: &Space) -> [String; 2] {
+    ["reports", "processes"].map(|kind| format!("{}::{kind}", space.prefix))
 }
 
 /// Returns the processes and their texts.
@@ -27,110 +24,68 @@ fn told(reports: &[StoredReport]) -> Vec<(u32, &str)> {
     told.collect()
 }
 
-async fn a_report_replaces_the_earlier_one(url: String) {
-    let process = Process::connect(url).await;
-    assert!(reports(&process, None).await.is_empty());
-    report(&process, 1, "first").await;
-    report(&process, 0xfff_ffff, "other").await;
-    report(&process, 1, "a\tb\n").await;
-    let all = reports(&process, None).await;
-    assert_eq!(told(&all), [(1, "a\tb\n"), (0xfff_ffff, "other")]);
-    let is_new = |it: &StoredReport| it.age.unwrap() < Duration::from_secs(20);
-    assert!(all.iter().all(is_new), "{all:?}");
-    let some = reports(&process, Some(&[ProcessId(1), ProcessId(2)])).await;
-    assert_eq!(told(&some), [(1, "a\tb\n")]);
-    assert!(reports(&process, Some(&[])).await.is_empty());
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_report_replaces_the_earlier_one_on_a_server() {
-    let server = Server::start();
-    a_report_replaces_the_earlier_one(server.url()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_report_replaces_the_earlier_one_on_a_cluster() {
-    let cluster = Cluster::plan().without_replicas().start();
-    a_report_replaces_the_earlier_one(cluster.url()).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reports_of_more_processes_than_one_request_reads() {
-    let server = Server::start();
-    let process = Process::connect(server.url()).await;
-    let ids: Vec<_> = (0..1200).map(ProcessId).collect();
-    for id in &ids {
-        report(&process, id.0, &id.to_string()).await;
-    }
+pub(super) async fn reports_of_more_processes_than_one_request_reads(space: Space) {
+    let process = space.peer().await;
+    let all: Vec<_> = (0..1200).map(|id: u32| (id, id.to_string())).collect();
+    join_all(all.iter().map(|(id, text)| report(&process, *id, text))).await;
+    let ids: Vec<_> = all.iter().map(|(id, _)| ProcessId(*id)).collect();
     for of in [None, Some(&ids[..])] {
-        let all = reports(&process, of).await;
-        let expected: Vec<_> = ids.iter().map(|id| (id.0, id.to_string())).collect();
-        let expected: Vec<_> = expected.iter().map(|(id, text)| (*id, &**text)).collect();
-        assert_eq!(told(&all), expected);
+        let found = process.reports(of).await;
+        let expected = all.iter().map(|(id, text)| (*id, &**text));
+        assert!(told(&found).into_iter().eq(expected), "{found:?}");
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reports_expire_one_by_one_and_all_together() {
-    let server = Server::start();
-    let process = Process::connect(server.url()).await;
+pub(super) async fn reports_expire_one_by_one_and_all_together(space: Space) {
+    let (server, process) = (space.server(), space.peer().await);
+    let [reports, processes] = stored(&space);
     report(&process, 1, "old").await;
     report(&process, 2, "new").await;
-    let lives = |key| server.query::<i64>(&format!("PTTL lock:::{key}"));
-    for key in ["reports", "processes"] {
-        assert!((1..=180_000).contains(&lives(key)), "{key}");
+    for key in [&reports, &processes] {
+        let lives: i64 = server.query(&format!("PTTL {key}"));
+        assert!((1..=180_000).contains(&lives), "{key}");
     }
     let (seconds, _): (u64, u64) = server.query("TIME");
-    let at = |age: u64| {
-        format!(
-            "ZADD lock:::processes XX {} 0000001",
-            (seconds - age) * 1000
-        )
+    let store_at = |age: u64| {
+        let at = (seconds - age) * 1000;
+        server.query::<()>(&format!("ZADD {processes} XX {at} 0000001"));
     };
-    server.query::<()>(&at(170));
-    let all = reports(&process, None).await;
-    let age = all[0].age.unwrap();
-    assert!(age >= Duration::from_secs(170), "{age:?}");
-    server.query::<()>(&at(181));
-    assert_eq!(told(&reports(&process, None).await), [(2, "new")]);
-    assert!(reports(&process, Some(&[ProcessId(1)])).await.is_empty());
-    assert!(server.query::<bool>("HEXISTS lock:::reports 0000001"));
+    store_at(100);
+    let age = process.reports(None).await[0].age.unwrap();
+    assert!(age >= Duration::from_secs(100), "{age:?}");
+    store_at(181);
+    assert_eq!(told(&process.reports(None).await), [(2, "new")]);
+    assert_eq!(process.reports(Some(&[ProcessId(1)])).await, []);
+    let is_stored = || server.query::<bool>(&format!("HEXISTS {reports} 0000001"));
+    assert!(is_stored());
     report(&process, 2, "newer").await;
-    assert!(!server.query::<bool>("HEXISTS lock:::reports 0000001"));
-    assert_eq!(server.query::<usize>("ZCARD lock:::processes"), 1);
+    assert!(!is_stored());
+    assert_eq!(server.query::<usize>(&format!("ZCARD {processes}")), 1);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_hostile_report_harms_no_other() {
-    let server = Server::start();
-    let process = Process::connect(server.url()).await;
+pub(super) async fn a_hostile_report_harms_no_other(space: Space) {
+    let (server, process) = (space.server(), space.peer().await);
+    let [reports, processes] = stored(&space);
     report(&process, 1, "honest").await;
     let long = "é".repeat(1 << 20);
     let (seconds, _): (u64, u64) = server.query("TIME");
     let later = (seconds * 1000 + 1_000_000_000).to_string();
-    for (id, score) in [
-        ("0000002", &*later),
-        ("0000003", "+inf"),
-        ("000000G", &*later),
-        ("ABCDEFF", &*later),
-        ("", &*later),
-        ("é\n", &*later),
-        (&*long, &*later),
-    ] {
-        server
-            .ask::<()>(&["ZADD", "lock:::processes", score, id])
-            .unwrap();
-        server
-            .ask::<()>(&["HSET", "lock:::reports", id, &long])
-            .unwrap();
+    let store_at = |score: &str, id: &str| {
+        let words = ["ZADD", &processes, score, id];
+        server.ask::<()>(&words).unwrap();
+    };
+    let store = |id: &str, text: &str| {
+        let words = ["HSET", &reports, id, text];
+        server.ask::<()>(&words).unwrap();
+    };
+    for id in ["0000002", "0000003", "000000G", "ABCDEFF", "", "é\n", &long] {
+        let at = if id == "0000003" { "+inf" } else { &later };
+        store_at(at, id);
+        store(id, &long);
     }
-    server
-        .ask::<()>(&["ZADD", "lock:::processes", &later, "0000004"])
-        .unwrap();
-    server
-        .ask::<()>(&["HSET", "lock:::reports", "0000005", "no time"])
-        .unwrap();
-    let all = reports(&process, None).await;
+    store_at(&later, "0000004");
+    store("0000005", "no time");
+    let all = process.reports(None).await;
     let ids: Vec<_> = all.iter().map(|it| it.process.0).collect();
     assert_eq!(ids, [1, 2, 3]);
     assert_eq!(&*all[0].text, "honest");
@@ -139,44 +94,32 @@ async fn a_hostile_report_harms_no_other() {
         assert_eq!(hostile.age, Some(Duration::ZERO));
     }
     let of: Vec<_> = (1..6).map(ProcessId).collect();
-    assert_eq!(told(&reports(&process, Some(&of)).await), told(&all));
+    assert_eq!(told(&process.reports(Some(&of)).await), told(&all));
 
-    for key in ["lock:::reports", "lock:::processes"] {
+    for key in [&reports, &processes] {
         server.query::<()>(&format!("DEL {key}"));
         server.query::<()>(&format!("SET {key} nonsense"));
-        assert!(reports(&process, None).await.is_empty());
-        let told = process
-            .engine
-            .report(ProcessId(1), "1".into(), soon())
-            .await;
-        assert_eq!(told.unwrap_err().kind, EngineErrorKind::Rejected);
+        assert_eq!(process.reports(None).await, []);
+        let told = process.engine.report(ProcessId(1), "1".into(), soon());
+        assert_eq!(told.await.unwrap_err().kind, EngineErrorKind::Rejected);
     }
-    let mine = claim("door");
-    process.hold(&mine).await;
-    assert!(process.release(&mine).await);
+    let held = process.hold("door").await;
+    assert!(process.release(&held).await);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn reading_needs_no_right_to_write() {
-    let server = Server::start();
-    let [commands, _] = permissions::commands();
-    let user = format!("ACL SETUSER clerk reset on >s3cret ~lock:* &lock:* {commands}");
-    server.query::<()>(&user);
-    let config = Config::new(server.url()).credentials("clerk", "s3cret");
-    let process = Process::connect(config).await;
+pub(super) async fn reading_needs_no_right_to_write(space: Space) {
+    space.grant_locks(&format!("&{}*", space.prefix));
+    let process = space.peer_of_user().await;
     report(&process, 1, "told").await;
-    let reader = "ACL SETUSER clerk reset on >s3cret ~lock:* +@connection +eval +evalsha +time +type \
-                  +zrevrangebyscore +zscore +hget";
-    server.query::<()>(reader);
-    assert_eq!(told(&reports(&process, None).await), [(1, "told")]);
-    let error = process
-        .engine
-        .report(ProcessId(1), "again".into(), soon())
-        .await
-        .unwrap_err();
+    let reading = "+@connection +eval +evalsha +time +type +zrevrangebyscore +zscore +hget";
+    let keys = format!("~{}*", space.prefix);
+    space.grant(&format!("reset on >s3cret {keys} {reading}"));
+    assert_eq!(told(&process.reports(None).await), [(1, "told")]);
+    let error = process.engine.report(ProcessId(1), "again".into(), soon());
+    let error = error.await.unwrap_err();
     assert_eq!(error.kind, EngineErrorKind::Rejected);
     assert!(error.to_string().contains("user"), "{error}");
-    server.query::<()>("ACL SETUSER clerk -hget");
+    space.grant("-hget");
     let error = process.engine.reports(None, soon()).await.unwrap_err();
     assert_eq!(error.kind, EngineErrorKind::Rejected);
 }

@@ -6,123 +6,79 @@ mod reports;
 mod rights;
 mod take;
 
-use crate::config::Config;
-use crate::engine::event::EngineEvent;
-use crate::engine::request::{Claim, EnqueueReply};
-use crate::engine::token::Token;
-use crate::engine::traits::Engine;
-use crate::limit::Limit;
-use crate::process::ProcessId;
+use crate::engine::tests::peer::{LONG, Peer};
+use crate::engine::tests::registry::{Case, SHARED, cases, run};
+use crate::engine::tests::space::Space;
+use crate::engine::tests::topology::Topology;
 use crate::util::clock::Clock;
-use crate::util::io_thread::IoThread;
-use crate::util::time::deadline_in;
-use std::sync::Arc;
+use lock_test_support::proxy::Proxy;
+use lock_test_support::servers::Network;
+use lock_test_support::zookeeper::ZooKeeper;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::{Instant, timeout};
 
-const LONG: Duration = Duration::from_secs(20);
+const OWN: &[(&str, Case)] = cases! {
+    asks:
+        listener_goes_on_in_its_next_session
+        garbage_asks_nothing_and_breaks_nothing
+        sessions_end_with_the_engine;
+    names:
+        nodes_without_a_claim_are_no_locks
+        each_prefix_has_its_own_directory
+        names_are_found_among_many_that_are_free;
+    reports:
+        report_is_stored_again_in_the_next_session
+        any_report_is_read;
+    rights:
+        operator_needs_the_credentials_of_the_services
+        missing_rights_leave_locks_working;
+    take:
+        claims_of_other_clients_are_taken_by_their_names
+        taken_claim_does_not_enter_in_the_next_session
+        holder_has_the_token_in_the_name_of_its_node;
+};
 
-fn soon() -> Instant {
-    deadline_in(LONG)
+#[test]
+fn operations() {
+    let topology = Topology {
+        waiters_hear: false,
+        refuses_far: true,
+        has_lines: true,
+        ..Topology::of("ZooKeeper", ZooKeeper::start())
+    };
+    run(topology, &[SHARED, OWN]);
 }
 
-/// An engine of a process of its own.
-struct Peer {
-    engine: Arc<dyn Engine>,
-    process: ProcessId,
-    asked: mpsc::UnboundedReceiver<Arc<str>>,
-    may_be_free: mpsc::UnboundedReceiver<Token>,
-}
+/// How long the sessions of a process with short ones live, once the server hears nothing of them.
+const SHORT: Duration = Duration::from_secs(1);
 
-impl Peer {
-    async fn connect(url: &str) -> Peer {
-        Peer::with(Config::new(url)).await
+impl Space {
+    /// Returns a process whose network can fail and whose sessions are short, and which soon finds both.
+    async fn distant_peer_with_short_sessions(&self) -> (Network, Peer) {
+        let (network, config) = self.over_a_network(&self.prefix).unwrap();
+        let config = config.ttl(SHORT).connect_timeout(LONG);
+        let config = config.command_timeout(LONG / 8);
+        (network, Peer::with(config, Clock::System).await)
     }
 
-    async fn with(config: Config) -> Peer {
-        let (asks, asked) = mpsc::unbounded_channel();
-        let (frees, may_be_free) = mpsc::unbounded_channel();
-        let handler = move |event| {
-            // The test may have ended.
-            match event {
-                EngineEvent::Asked(text) => drop(asks.send(text)),
-                EngineEvent::MayBeFree(token) => drop(frees.send(token)),
-                _ => {}
-            }
-        };
-        let (io, clock) = (IoThread::start().unwrap(), Clock::System);
-        let config = config.connect_timeout(LONG).command_timeout(LONG / 8);
-        let (engine, _) = config
-            .open(io, clock, ProcessId::random(), Arc::new(handler))
-            .await
-            .unwrap();
-        Peer {
-            engine,
-            process: ProcessId::random(),
-            asked,
-            may_be_free,
+    /// Returns the path of a node, or of the directory.
+    fn path(&self, node: &str) -> String {
+        let directory = self.prefix.trim_end_matches(':');
+        match node {
+            "" => format!("/{directory}"),
+            node => format!("/{directory}/{node}"),
         }
     }
 
-    fn claim(&self, key: &str, limit: Limit) -> Claim {
-        Claim {
-            name: format!("lock:{key}").into(),
-            token: Token::draw(self.process).with_limit(limit),
-            ttl: Duration::from_secs(30),
-            replicas: 0,
-        }
-    }
-
-    /// Returns `true` if the claim holds the lock, or `false` if it waits.
-    async fn enter(&self, claim: &Claim) -> bool {
-        let reply = self.engine.enqueue(claim, None, soon()).await.unwrap();
-        match reply {
-            EnqueueReply::Granted(_) => true,
-            EnqueueReply::Queued(_) => false,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn is_stale(&self, claim: &Claim) -> bool {
-        let reply = self.engine.enqueue(claim, None, soon()).await.unwrap();
-        matches!(reply, EnqueueReply::Stale)
-    }
-
-    async fn fencing_token(&self, claim: &Claim) -> Option<u64> {
-        self.engine.fencing_token(claim, soon()).await.unwrap()
-    }
-
-    /// Enters again once the claim is notified, and returns `true` if it holds the lock then.
-    async fn enter_when_notified(&mut self, claim: &Claim) -> bool {
-        let notified = timeout(LONG, self.may_be_free.recv()).await;
-        assert_eq!(notified.unwrap(), Some(claim.token));
-        self.enter(claim).await
-    }
-
-    async fn asked(&mut self) -> Arc<str> {
-        let asked = timeout(LONG, self.asked.recv()).await;
-        asked.expect("it is asked").unwrap()
-    }
-
-    async fn until_it_listens(&mut self, asker: &Peer) {
-        self.engine.listen();
-        let mut number = 0;
-        loop {
-            let text = format!("{} listens {number}", self.process);
-            asker.engine.ask(&text, soon()).await.unwrap();
-            let asked = timeout(Duration::from_millis(200), self.asked.recv());
-            if asked.await.is_ok() {
-                break;
-            }
-            number += 1;
-        }
-        while let Ok(asked) = timeout(Duration::from_millis(300), self.asked.recv()).await {
-            assert!(asked.is_some_and(|text| text.contains("listens")));
-        }
+    fn children(&self, node: &str) -> Vec<String> {
+        let server = self.servers::<ZooKeeper>();
+        server.client().children(&self.path(node))
     }
 }
 
-fn text(token: Token) -> String {
-    token.encode(&mut [0; 37]).to_owned()
+fn black_hole(network: &Network) {
+    network.each(Proxy::black_hole);
+}
+
+fn heal(network: &Network) {
+    network.each(Proxy::heal);
 }

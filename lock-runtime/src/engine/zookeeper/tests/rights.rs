@@ -1,10 +1,8 @@
 //! Users who may not do everything.
 
-use super::{Peer, soon};
-use crate::config::Config;
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::operations::Operations;
-use crate::limit::Limit;
+use crate::engine::tests::peer::{Peer, soon, text};
+use crate::engine::tests::space::Space;
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Kind;
 
@@ -12,6 +10,7 @@ const READ: i32 = 1;
 const WRITE: i32 = 2;
 const CREATE: i32 = 4;
 const DELETE: i32 = 8;
+const ADMIN: i32 = 16;
 const ALL: i32 = 31;
 
 fn assert_refused<T: std::fmt::Debug>(result: Result<T, EngineError>) {
@@ -22,125 +21,97 @@ fn assert_refused<T: std::fmt::Debug>(result: Result<T, EngineError>) {
 
 impl Peer {
     async fn lock_works(&mut self) {
-        let (one, other) = (
-            self.claim("works", Limit::EXCLUSIVE),
-            self.claim("works", Limit::EXCLUSIVE),
-        );
-        assert!(self.enter(&one).await);
-        assert!(!self.enter(&other).await);
-        assert!(self.engine.release(&one, soon()).await.unwrap());
-        assert!(self.enter_when_notified(&other).await);
-        assert!(self.engine.release(&other, soon()).await.unwrap());
+        let held = self.hold("works").await;
+        let waits = self.wait("works").await;
+        assert!(self.release(&held).await);
+        let granted = self.until_granted(&waits).await;
+        assert!(self.release(&granted).await);
     }
 }
 
 /// The nodes of a user with credentials are nobody else's: not even to look at.
-#[tokio::test(flavor = "multi_thread")]
-async fn operator_needs_the_credentials_of_the_services() {
-    let zookeeper = ZooKeeper::start();
-    let mut client = zookeeper.client();
+pub(super) async fn operator_needs_the_credentials_of_the_services(space: Space) {
+    let mut client = space.servers::<ZooKeeper>().client();
     // So that others can connect at all.
-    client.create_all("/lock/::sessions");
-    let user = |name: &str| Config::new(zookeeper.url()).credentials(name, "secret");
+    client.create_all(&space.path("::sessions"));
+    let user = async |name: &str| Peer::connect(space.config().credentials(name, "secret")).await;
     let (mut service, operator, stranger) = (
-        Peer::with(user("service")).await,
-        Peer::with(user("service")).await,
-        Peer::with(user("stranger")).await,
+        user("service").await,
+        user("service").await,
+        user("stranger").await,
     );
-    service.until_it_listens(&operator).await;
-    let report = service
-        .engine
-        .report(service.process, "hello".into(), soon());
-    report.await.unwrap();
-    let held = service.claim("row", Limit::EXCLUSIVE);
-    assert!(service.enter(&held).await);
-    let token = held.token.encode(&mut [0; 37]).to_owned();
+    service.engine.listen();
+    service.until_it_hears(&operator).await;
+    service.report("hello").await;
+    let held = service.hold("row").await;
+    let (name, token) = (&*held.name, text(&held));
 
-    let of = Some(&[service.process][..]);
-    let engine: &dyn Operations = &*stranger.engine;
-    assert_refused(engine.view("lock:row", 9, soon()).await);
+    let (engine, of) = (&stranger.engine, Some(&[service.id][..]));
+    assert_refused(engine.view(name, 9, soon()).await);
     assert_refused(engine.reports(None, soon()).await);
     assert_refused(engine.reports(of, soon()).await);
-    assert_refused(engine.report(stranger.process, "x".into(), soon()).await);
+    assert_refused(engine.report(stranger.id, "x".into(), soon()).await);
     assert_refused(engine.ask("x", soon()).await);
-    assert_refused(engine.take("lock:row", &token, 0, soon()).await);
-    assert!(service.fencing_token(&held).await.is_some());
+    assert_refused(engine.take(name, &token, 0, soon()).await);
+    assert!(service.number(&held).await.is_some());
     // It counts their children, which needs no right.
-    assert_eq!(
-        &*engine.names("lock:", 9, soon()).await.unwrap()[0],
-        "lock:row"
-    );
+    assert_eq!(stranger.keys("", 9).await, ["row"]);
 
-    assert_eq!(
-        operator.engine.reports(None, soon()).await.unwrap().len(),
-        1
-    );
-    operator.engine.ask("x", soon()).await.unwrap();
-    assert_eq!(&*service.asked().await, "x");
-    let taken = operator.engine.take("lock:row", &token, 0, soon()).await;
-    assert!(taken.unwrap().held);
+    assert_eq!(operator.reports(None).await.len(), 1);
+    operator.ask("x").await;
+    service.hears("x").await;
+    assert!(operator.take_from(&held).await.held);
 }
 
 /// Lists that an administrator has made: each right that is missing is missed by what needs it alone.
-#[tokio::test(flavor = "multi_thread")]
-async fn missing_rights_leave_locks_working() {
-    let zookeeper = ZooKeeper::start();
-    let mut client = zookeeper.client();
-    client.create_all("/lock");
+pub(super) async fn missing_rights_leave_locks_working(space: Space) {
+    let mut client = space.servers::<ZooKeeper>().client();
+    let path = |node| space.path(node);
+    client.create_all(&path(""));
     for node in ["::asks", "::processes"] {
-        let path = format!("/lock/{node}");
-        client.create_with(&path, Kind::Persistent, 16).unwrap();
+        let path = path(node);
+        client.create_with(&path, Kind::Persistent, ADMIN).unwrap();
     }
-    let url = zookeeper.url();
-    let (mut one, mut other) = (Peer::connect(&url).await, Peer::connect(&url).await);
+    let [mut one, mut other] = space.peers().await;
     one.engine.listen();
-    let report = |peer: &Peer| {
-        let (engine, process) = (peer.engine.clone(), peer.process);
-        async move { engine.report(process, "hello".into(), soon()).await }
-    };
+    let report = async |of: &Peer| of.engine.report(of.id, "hello".into(), soon()).await;
     assert_refused(report(&one).await);
     assert_refused(one.engine.reports(None, soon()).await);
     assert_refused(one.engine.ask("x", soon()).await);
-    let held = one.claim("row", Limit::EXCLUSIVE);
-    assert!(one.enter(&held).await);
-    let token = held.token.encode(&mut [0; 37]).to_owned();
-    let take = |peer: &Peer| {
-        let engine = peer.engine.clone();
-        let token = token.clone();
-        async move { engine.take("lock:row", &token, 0, soon()).await }
-    };
+    let held = one.hold("row").await;
     one.lock_works().await;
 
     // Those who may read it listen, and those who may write it ask.
-    client.allow("/lock/::asks", 16 | READ).unwrap();
+    client.allow(&path("::asks"), ADMIN | READ).unwrap();
     assert_refused(one.engine.ask("x", soon()).await);
     other.engine.listen();
-    client.allow("/lock/::asks", 16 | READ | WRITE).unwrap();
-    other.until_it_listens(&one).await;
-    client.allow("/lock/::processes", 16 | READ).unwrap();
+    client.allow(&path("::asks"), ADMIN | READ | WRITE).unwrap();
+    other.until_it_hears(&one).await;
+    client.allow(&path("::processes"), ADMIN | READ).unwrap();
     assert_refused(report(&one).await);
-    assert_eq!(one.engine.reports(None, soon()).await.unwrap(), []);
-    client
-        .allow("/lock/::processes", 16 | CREATE | DELETE)
-        .unwrap();
+    assert_eq!(one.reports(None).await, []);
+    let writes = ADMIN | CREATE | DELETE;
+    client.allow(&path("::processes"), writes).unwrap();
     report(&one).await.unwrap();
     assert_refused(other.engine.reports(None, soon()).await);
 
     // Taking needs to delete the claim.
-    client.allow("/lock/row", ALL - DELETE).unwrap();
-    assert_refused(take(&other).await);
-    assert!(one.fencing_token(&held).await.is_some());
-    client.allow("/lock/row", ALL).unwrap();
-    let taken = take(&other).await.unwrap();
-    assert!(taken.held);
+    client.allow(&path("row"), ALL - DELETE).unwrap();
+    let token = text(&held);
+    assert_refused(other.engine.take(&held.name, &token, 0, soon()).await);
+    assert!(one.number(&held).await.is_some());
+    client.allow(&path("row"), ALL).unwrap();
+    assert!(other.take_from(&held).await.held);
     assert!(one.is_stale(&held).await);
 
     // Names and views.
-    assert!(one.enter(&one.claim("row", Limit::EXCLUSIVE)).await);
-    client.allow("/lock/row", ALL - READ).unwrap();
-    assert_refused(other.engine.view("lock:row", 9, soon()).await);
-    client.allow("/lock/row", ALL).unwrap();
-    client.allow("/lock", ALL - READ).unwrap();
-    assert_refused(other.engine.names("lock:", 9, soon()).await);
+    let held = one.hold("row").await;
+    client.allow(&path("row"), ALL - READ).unwrap();
+    assert_refused(other.engine.view(&held.name, 9, soon()).await);
+    client.allow(&path("row"), ALL).unwrap();
+    client.allow(&path(""), ALL - READ).unwrap();
+    assert_refused(other.engine.names(&space.prefix, 9, soon()).await);
     other.lock_works().await;
+    client.allow(&path(""), ALL).unwrap();
+    assert!(one.release(&held).await);
 }
