@@ -151,14 +151,18 @@ fn connecting() -> EngineError {
     EngineError::new(EngineErrorKind::NotConnected, words)
 }
 
+// In virtual time.
+#[cfg(feature = "testing")]
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Config;
     use crate::engine::common::pace::MIN_TIMEOUT;
     use crate::engine::timeouts::Timeouts;
+    use crate::util::runtime_clock::RuntimeClock;
     use crate::util::time::{deadline_in, now};
     use std::sync::atomic::{AtomicBool, Ordering};
+    use tokio::runtime::Handle;
     use tokio::sync::{Notify, mpsc};
 
     #[derive(Default)]
@@ -186,6 +190,7 @@ mod tests {
     struct Given {
         results: mpsc::UnboundedReceiver<Option<Result<Arc<Connection>, EngineError>>>,
         tries: mpsc::UnboundedSender<Duration>,
+        _clock: RuntimeClock,
     }
 
     impl Connect for Given {
@@ -212,9 +217,11 @@ mod tests {
         let connect = Given {
             results: given,
             tries,
+            _clock: RuntimeClock::of(&Handle::current()),
         };
         let pace = Pace::new((&"a", "requests"), MIN_TIMEOUT, &timeouts, Arc::new(|_| {}));
-        let upkeep = Upkeep::start(IoThread::start().unwrap(), pace, connect);
+        let io = IoThread::start().unwrap().yielding();
+        let upkeep = Upkeep::start(io, pace, connect);
         (upkeep, results, told)
     }
 
@@ -222,7 +229,7 @@ mod tests {
         EngineError::new(EngineErrorKind::Rejected, "refused")
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn tries_last_longer_and_only_a_patient_caller_waits_for_a_further_one() {
         let (upkeep, results, mut tries) = begin();
         for n in 0..3 {
@@ -238,7 +245,7 @@ mod tests {
         assert!(!upkeep.connection(true).await.unwrap().has_ended());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn a_panic_ends_no_upkeep() {
         let (upkeep, results, mut tries) = begin();
         results.send(None).unwrap();
@@ -251,7 +258,7 @@ mod tests {
     }
 
     /// A server that ends each connection soon is not connected to without pauses.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn connections_that_do_not_last_are_replaced_after_pauses() {
         let (upkeep, results, _tries) = begin();
         let begun = now();

@@ -22,6 +22,7 @@ pub(crate) mod renewal;
 pub(crate) mod replies;
 pub(crate) mod reports;
 pub(crate) mod take;
+#[cfg(feature = "testing")]
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod view;

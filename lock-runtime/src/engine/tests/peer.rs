@@ -2,9 +2,10 @@
 
 use crate::config::Config;
 use crate::engine::background_release::{ReleaseSupervisor, Unused};
+use crate::engine::error::EngineErrorKind;
 use crate::engine::event::EngineEvent;
 use crate::engine::operations::{StoredReport, Taken};
-use crate::engine::request::{Attempt, Claim, EnqueueReply};
+use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::limit::Limit;
@@ -44,6 +45,19 @@ pub(crate) fn soon() -> Instant {
 /// Returns the token as views show it.
 pub(crate) fn text(claim: &Claim) -> String {
     claim.token.to_string()
+}
+
+/// Repeats a request until it is sent: on a busy machine, a connection may be late.
+async fn sent<'a, T>(request: impl Fn() -> EngineFuture<'a, T>) -> T {
+    let end = soon();
+    loop {
+        match request().await {
+            Err(error) if error.kind == EngineErrorKind::NotConnected && Instant::now() < end => {
+                tokio::time::sleep(POLL).await;
+            }
+            reply => return reply.unwrap(),
+        }
+    }
 }
 
 /// Waits until it is so.
@@ -102,8 +116,8 @@ impl Peer {
 
     pub(crate) async fn acquire(&self, attempt: &Attempt) -> Option<Claim> {
         let supervisor: Arc<dyn ReleaseSupervisor> = Arc::new(Unused);
-        let acquired = self.engine.acquire(attempt, &supervisor, soon()).await;
-        Some(attempt.claim(acquired.unwrap()?.token))
+        let acquired = sent(|| self.engine.acquire(attempt, &supervisor, soon())).await;
+        Some(attempt.claim(acquired?.token))
     }
 
     /// Acquires a lock that is free.
@@ -127,7 +141,7 @@ impl Peer {
     }
 
     pub(crate) async fn enter(&self, claim: &Claim) -> EnqueueReply {
-        self.engine.enqueue(claim, None, soon()).await.unwrap()
+        sent(|| self.engine.enqueue(claim, None, soon())).await
     }
 
     /// Acquires a lock that is free, under that claim.
@@ -247,49 +261,50 @@ impl Peer {
     }
 
     pub(crate) async fn ask(&self, text: &str) {
-        self.engine.ask(text, soon()).await.unwrap();
+        sent(|| self.engine.ask(text, soon())).await;
     }
 
     pub(crate) async fn renew(&self, claim: &Claim) -> bool {
-        let renewed = self.engine.renew(from_ref(claim), soon()).await;
-        renewed.unwrap().pop().unwrap().unwrap()
+        let mut renewed = sent(|| self.engine.renew(from_ref(claim), soon())).await;
+        renewed.pop().unwrap().unwrap()
     }
 
     pub(crate) async fn release(&self, claim: &Claim) -> bool {
-        self.engine.release(claim, soon()).await.unwrap()
+        sent(|| self.engine.release(claim, soon())).await
     }
 
     pub(crate) async fn cancel(&self, claim: &Claim) -> bool {
-        self.engine.cancel(claim, false, soon()).await.unwrap()
+        sent(|| self.engine.cancel(claim, false, soon())).await
     }
 
     /// Returns the claim that shares the lock in place of this one, or `None` if this one does not hold it.
     pub(crate) async fn downgrade(&self, claim: &Claim) -> Option<Claim> {
         let token = claim.token.again().with_limit(Limit::UNLIMITED);
-        let downgraded = self.engine.downgrade(claim, token, soon()).await;
-        downgraded.unwrap().map(|_| Claim {
+        let downgraded = sent(|| self.engine.downgrade(claim, token, soon())).await;
+        downgraded.map(|_| Claim {
             token,
             ..claim.clone()
         })
     }
 
     pub(crate) async fn number(&self, claim: &Claim) -> Option<u64> {
-        self.engine.fencing_token(claim, soon()).await.unwrap()
+        sent(|| self.engine.fencing_token(claim, soon())).await
     }
 
     pub(crate) async fn take(&self, key: &str, token: &str) -> Taken {
-        let taken = self.engine.take(&self.name(key), token, 0, soon()).await;
-        taken.unwrap()
+        let name = self.name(key);
+        sent(|| self.engine.take(&name, token, 0, soon())).await
     }
 
     pub(crate) async fn take_from(&self, claim: &Claim) -> Taken {
-        let taken = self.engine.take(&claim.name, &text(claim), 0, soon()).await;
-        taken.unwrap()
+        let token = text(claim);
+        sent(|| self.engine.take(&claim.name, &token, 0, soon())).await
     }
 
     /// Returns the tokens of the holders, sorted, and of the waiters.
     pub(crate) async fn view(&self, key: &str) -> [Vec<String>; 2] {
-        let view = self.engine.view(&self.name(key), 99, soon()).await.unwrap();
+        let name = self.name(key);
+        let view = sent(|| self.engine.view(&name, 99, soon())).await;
         let holders = view.holders.iter().map(|holder| holder.token.to_string());
         let mut holders: Vec<_> = holders.collect();
         holders.sort();
@@ -300,7 +315,7 @@ impl Peer {
     /// Returns the keys of locks that begin so, sorted.
     pub(crate) async fn keys(&self, begin: &str, most: usize) -> Vec<String> {
         let prefix = self.name(begin);
-        let names = self.engine.names(&prefix, most, soon()).await.unwrap();
+        let names = sent(|| self.engine.names(&prefix, most, soon())).await;
         let keys = names.iter().map(|name| {
             assert!(name.starts_with(&prefix), "{name}");
             name[self.prefix.len()..].to_owned()
@@ -311,13 +326,12 @@ impl Peer {
     }
 
     pub(crate) async fn report(&self, text: &str) {
-        let report = self.engine.report(self.id, text.into(), soon());
-        report.await.unwrap();
+        sent(|| self.engine.report(self.id, text.into(), soon())).await;
     }
 
     /// Returns the reports in the order of their processes.
     pub(crate) async fn reports(&self, of: Option<&[ProcessId]>) -> Vec<StoredReport> {
-        let mut reports = self.engine.reports(of, soon()).await.unwrap();
+        let mut reports = sent(|| self.engine.reports(of, soon())).await;
         reports.sort_by_key(|report| report.process.0);
         reports
     }

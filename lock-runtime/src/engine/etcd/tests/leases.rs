@@ -1,53 +1,35 @@
 //! What a lease proves, and on which lease a claim's key is.
 
 use crate::config::Config;
-use crate::engine::background_release::{ReleaseSupervisor, Unused};
 use crate::engine::etcd::tests::scripted_server::{DELAY, ScriptedServer};
 use crate::engine::event::EngineEvent;
 use crate::engine::request::{Attempt, Claim, EnqueueReply};
-use crate::engine::token::Token;
-use crate::engine::traits::Engine;
+use crate::engine::tests::peer::{LONG, Peer, soon};
 use crate::limit::Limit;
-use crate::process::ProcessId;
 use crate::util::clock::Clock;
-use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, sleep_until};
 use std::slice::from_ref;
-use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 const TTL: Duration = Duration::from_secs(1);
 
-/// A client of a scripted server, and its clock.
+/// A client of a scripted server, and its clock, by which leases end.
 struct Client {
     server: ScriptedServer,
     clock: Clock,
-    engine: Arc<dyn Engine>,
-    events: mpsc::UnboundedReceiver<EngineEvent>,
-}
-
-fn soon() -> Instant {
-    deadline_in(Duration::from_secs(9))
+    peer: Peer,
 }
 
 impl Client {
     async fn connect() -> Client {
         let (server, clock) = (ScriptedServer::start().await, Clock::manual());
         let config = Config::new(server.url());
-        let (sender, events) = mpsc::unbounded_channel();
-        let handler = Arc::new(move |event| drop(sender.send(event)));
-        let io = IoThread::start().unwrap();
-        let (engine, _) = config
-            .open(io, clock.clone(), ProcessId::random(), handler)
-            .await
-            .unwrap();
+        let config = config.connect_timeout(LONG).command_timeout(LONG);
         Client {
+            peer: Peer::with(config, clock.clone()).await,
             server,
             clock,
-            engine,
-            events,
         }
     }
 
@@ -57,30 +39,20 @@ impl Client {
 
     async fn acquire(&self) -> Claim {
         let attempt = Attempt {
-            is_recallable: false,
-            process: ProcessId::random(),
-            name: "lock:row".into(),
             ttl: TTL,
-            replicas: 0,
-            limit: Limit::EXCLUSIVE,
-            waits: false,
-            others: None,
+            ..self.peer.attempt("row", Limit::EXCLUSIVE)
         };
-        let supervisor: Arc<dyn ReleaseSupervisor> = Arc::new(Unused);
-        let acquired = self.engine.acquire(&attempt, &supervisor, soon());
-        attempt.claim(acquired.await.unwrap().expect("it is free").token)
+        self.peer.acquire(&attempt).await.expect("it is free")
     }
 
     /// Enters the line behind another client, and waits for that time.
     async fn wait(&self, time: Duration) -> Claim {
         self.server.hold();
         let claim = Claim {
-            name: "lock:row".into(),
-            token: Token::random(),
             ttl: TTL,
-            replicas: 0,
+            ..self.peer.claim("row", Limit::EXCLUSIVE)
         };
-        let entered = self.engine.enqueue(&claim, None, soon()).await.unwrap();
+        let entered = self.peer.enter(&claim).await;
         assert!(matches!(entered, EnqueueReply::Queued(_)), "{entered:?}");
         self.pass(time);
         claim
@@ -88,23 +60,25 @@ impl Client {
 
     /// Waits until the watch has reported that the claim is the first.
     async fn until_first(&mut self) {
-        while !matches!(self.events.recv().await, Some(EngineEvent::MayBeFree(_))) {}
+        self.peer
+            .next(|event| matches!(event, EngineEvent::MayBeFree(_)).then_some(()))
+            .await;
     }
 
     async fn renew(&self, claim: &Claim, deadline: Instant) -> bool {
-        let renewed = self.engine.renew(from_ref(claim), deadline).await;
+        let renewed = self.peer.engine.renew(from_ref(claim), deadline).await;
         matches!(renewed.as_deref(), Ok([Ok(true)]))
     }
 
     /// Returns for how long the claim's key is proven.
     fn left(&self, claim: &Claim) -> Duration {
         let now = self.clock.now();
-        let lease = self.engine.lease(claim.token, now, TTL * 2);
+        let lease = self.peer.engine.lease(claim.token, now, TTL * 2);
         lease.remaining(now)
     }
 
     async fn end(self, claim: &Claim) {
-        assert!(self.engine.release(claim, soon()).await.unwrap());
+        assert!(self.peer.release(claim).await);
     }
 }
 
@@ -129,14 +103,7 @@ async fn a_lease_that_is_kept_alive_proves_no_more() {
         sleep_until(deadline_in(Duration::from_millis(5))).await;
     }
     // The reply has come when another request gets its reply.
-    assert!(
-        client
-            .engine
-            .fencing_token(&claim, soon())
-            .await
-            .unwrap()
-            .is_some()
-    );
+    assert!(client.peer.number(&claim).await.is_some());
     let left = client.left(&claim);
     assert!(left > Duration::ZERO && left <= TTL / 2, "{left:?}");
     client.end(&claim).await;
@@ -167,7 +134,7 @@ async fn a_renewal_without_a_reply_leaves_the_proof_that_ends_first() {
     let left = client.left(&claim);
     assert!(left > Duration::ZERO && left <= TTL / 2, "{left:?}");
     // It ends the connection, and the renewal is repeated on another one.
-    let _ = client.engine.fencing_token(&claim, soon()).await;
+    let _ = client.peer.engine.fencing_token(&claim, soon()).await;
     assert!(client.renew(&claim, soon()).await);
     let left = client.left(&claim);
     assert!(left > TTL / 10 * 9, "{left:?}");
@@ -183,7 +150,7 @@ async fn an_admitted_waiter_holds_with_half_of_a_lease_or_on_a_new_one() {
         let first = client.server.lease_of_claim();
         client.server.release().await;
         client.until_first().await;
-        let reply = client.engine.enqueue(&claim, None, soon()).await.unwrap();
+        let reply = client.peer.enter(&claim).await;
         assert!(matches!(reply, EnqueueReply::AlreadyHeld(_)), "{reply:?}");
         assert_eq!(client.server.lease_of_claim() != first, moves, "{waited:?}");
         let (left, least) = (client.left(&claim), if moves { 8 } else { 5 });
@@ -199,7 +166,7 @@ async fn the_first_waiter_moves_before_it_would_have_to() {
         let client = Client::connect().await;
         let claim = client.wait(waited).await;
         let first = client.server.lease_of_claim();
-        let reply = client.engine.enqueue(&claim, None, soon()).await.unwrap();
+        let reply = client.peer.enter(&claim).await;
         assert!(matches!(reply, EnqueueReply::Queued(_)), "{reply:?}");
         assert_eq!(client.server.lease_of_claim() != first, moves, "{waited:?}");
         client.end(&claim).await;
@@ -214,7 +181,7 @@ async fn an_admitted_waiter_whose_key_is_gone_waits_under_another_token() {
     client.server.release().await;
     client.until_first().await;
     client.server.forget_claims();
-    let reply = client.engine.enqueue(&claim, None, soon()).await.unwrap();
+    let reply = client.peer.enter(&claim).await;
     assert!(matches!(reply, EnqueueReply::Stale), "{reply:?}");
     let claim = client.wait(Duration::ZERO).await;
     client.end(&claim).await;

@@ -10,7 +10,7 @@ use crate::process::{BITS, ProcessId};
 use crate::util::time::{deadline_in, now};
 use std::time::Duration;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_losing_claim_withdraws_its_votes() {
     let bench = Bench::of(5);
     let (holder, loser) = (claim(), claim());
@@ -22,7 +22,7 @@ async fn a_losing_claim_withdraws_its_votes() {
     assert_eq!(bench.where_is(&holder), [0, 1, 2]);
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn without_a_majority_the_error_lists_each_members_reply() {
     let bench = Bench::of(5);
     bench.members[0].give(&claim());
@@ -49,7 +49,7 @@ async fn without_a_majority_the_error_lists_each_members_reply() {
 
 /// Each claim has two of five votes, and one member is unavailable. The claim that leads by its token
 /// requests votes again, and the other withdraws: neither waits for a ttl, and neither withdraws needlessly.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn one_of_two_claims_that_split_the_votes_wins() {
     for _ in 0..20 {
         let bench = Bench::of(5);
@@ -87,7 +87,7 @@ async fn one_of_two_claims_that_split_the_votes_wins() {
 }
 
 /// The votes are split between a new claim and claims of dead processes.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_leading_claim_gives_up_if_dead_claims_keep_their_votes() {
     let bench = Bench::of(5);
     for member in &bench.members[..2] {
@@ -106,7 +106,7 @@ async fn a_leading_claim_gives_up_if_dead_claims_keep_their_votes() {
 }
 
 /// A member receives the release of the previous holder after the request for the next vote.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_member_that_has_not_released_yet_is_asked_again() {
     let bench = Bench::of(3);
     let (before, mine) = (claim(), claim());
@@ -121,7 +121,7 @@ async fn a_member_that_has_not_released_yet_is_asked_again() {
 }
 
 /// A process that is stopped during a round finds that the round took long.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_stop_of_the_process_does_not_prolong_pauses() {
     let bench = Bench::of(3);
     let engine = &bench.quorum;

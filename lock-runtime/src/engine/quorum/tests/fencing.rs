@@ -4,7 +4,7 @@ use crate::engine::quorum::tests::scripted::Scripted;
 use crate::engine::quorum::tests::{Bench, begin, claim};
 use std::pin::pin;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn fencing_tokens_increase_across_majorities() {
     let bench = Bench::of(5);
     let mut last = 0;
@@ -25,7 +25,7 @@ async fn fencing_tokens_increase_across_majorities() {
 }
 
 /// A number counts once it is stored at a majority that has held the lock throughout.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_fencing_token_without_a_majority_is_not_returned() {
     let bench = Bench::of(3);
     let mine = bench.hold().await;

@@ -1,4 +1,4 @@
-//! A quorum of members that pause, fail and forget on command.
+//! A quorum of members that pause, fail and forget on command, in virtual time: none passes while any task can run.
 
 pub(crate) mod elections;
 pub(crate) mod fencing;
@@ -17,22 +17,25 @@ use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::util::io_thread::IoThread;
+use crate::util::runtime_clock::RuntimeClock;
 use crate::util::time::deadline_in;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
+use tokio::runtime::Handle;
 
 /// How long the engine waits for a member, and the deadline of a call that gets no majority.
 const PATIENCE: Duration = Duration::from_millis(150);
-/// The deadline of a call that gets a majority, however busy the machine is.
+/// The deadline of a call that gets a majority.
 const DEADLINE: Duration = Duration::from_secs(2);
 const TTL: Duration = Duration::from_secs(30);
 
 struct Bench {
     members: Vec<Arc<Scripted>>,
     quorum: Arc<QuorumEngine>,
+    _clock: RuntimeClock,
 }
 
 impl Bench {
@@ -49,9 +52,11 @@ impl Bench {
         let members: Vec<_> = (0..count)
             .map(|number| Arc::new(scripted(number)))
             .collect();
+        let clock = RuntimeClock::of(&Handle::current());
         Bench {
             quorum: engine(&members, timeout),
             members,
+            _clock: clock,
         }
     }
 
@@ -116,12 +121,12 @@ fn another(members: &[Arc<Scripted>]) -> Arc<QuorumEngine> {
 fn engine(members: &[Arc<Scripted>], timeout: Duration) -> Arc<QuorumEngine> {
     let hints = ReleaseHints::new(members.len(), Arc::new(|_| {}));
     let all = members.iter().map(|member| member.clone() as _).collect();
-    Arc::new(QuorumEngine::new(
-        IoThread::start().unwrap(),
-        all,
-        hints,
-        timeout,
-    ))
+    Arc::new(QuorumEngine::new(virtual_io(), all, hints, timeout))
+}
+
+/// Returns the I/O thread, in whose place tasks and timers run on the runtime of the test.
+fn virtual_io() -> IoThread {
+    IoThread::start().unwrap().yielding()
 }
 
 fn claim() -> Claim {

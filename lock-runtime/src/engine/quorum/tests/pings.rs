@@ -4,7 +4,7 @@ use crate::engine::operations::Operations;
 use crate::engine::quorum::tests::{Bench, DEADLINE, PATIENCE};
 use crate::util::time::deadline_in;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_ping_needs_a_majority() {
     let bench = Bench::of(5);
     bench.members[0].is_down(true);

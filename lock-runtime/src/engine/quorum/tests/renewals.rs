@@ -4,7 +4,7 @@ use crate::engine::quorum::tests::scripted::Scripted;
 use crate::engine::quorum::tests::{Bench, claim};
 use std::time::Duration;
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn only_members_that_hold_the_lock_count_for_a_renewal() {
     let bench = Bench::of(5);
     let mine = bench.hold().await;
@@ -31,7 +31,7 @@ async fn only_members_that_hold_the_lock_count_for_a_renewal() {
     bench.members[1].resume();
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_member_that_lost_the_lock_is_repaired_while_a_majority_holds_it() {
     let bench = Bench::of(5);
     let mine = bench.hold().await;
@@ -47,7 +47,7 @@ async fn a_member_that_lost_the_lock_is_repaired_while_a_majority_holds_it() {
 }
 
 /// A member at which another claim holds the lock keeps that claim.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_member_with_another_holder_is_not_repaired() {
     let bench = Bench::of(3);
     let (mine, theirs) = (claim(), claim());
@@ -63,7 +63,7 @@ async fn a_member_with_another_holder_is_not_repaired() {
 }
 
 /// The lock is released while a member is being repaired.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_repair_never_follows_the_release() {
     let bench = Bench::of(3);
     let mine = bench.hold().await;
@@ -89,7 +89,7 @@ async fn a_repair_never_follows_the_release() {
 }
 
 /// A member reports the loss when the lock has been released, though not at every member yet.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_released_lock_is_not_repaired() {
     let bench = Bench::of(5);
     let mine = bench.hold().await;

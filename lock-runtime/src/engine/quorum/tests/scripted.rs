@@ -3,12 +3,11 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
 use crate::engine::operations::{Operations, Taken};
-use crate::engine::quorum::tests::TTL;
+use crate::engine::quorum::tests::{TTL, virtual_io};
 use crate::engine::request::{Claim, EngineFuture};
 use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
-use crate::util::io_thread::IoThread;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 use tokio::sync::oneshot;
@@ -56,8 +55,7 @@ impl Scripted {
             false => work(&mut state),
         }
         Box::pin(async move {
-            let io = IoThread::start().unwrap();
-            match io.timeout_at(deadline, reply).await {
+            match virtual_io().timeout_at(deadline, reply).await {
                 Ok(Ok(reply)) => Ok(reply),
                 _ => Err(error(EngineErrorKind::Indeterminate)),
             }

@@ -15,7 +15,7 @@ impl Bench {
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_taken_lock_is_free_at_all_members() {
     let bench = Bench::of(5);
     let (mine, next) = (bench.hold().await, claim());
@@ -35,7 +35,7 @@ async fn a_taken_lock_is_free_at_all_members() {
 }
 
 /// Each member has seen other numbers: a majority must know the greatest before it counts.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn the_number_of_a_take_is_known_to_every_later_majority() {
     let bench = Bench::of(5);
     for (n, member) in (0_u64..).zip(&bench.members) {
@@ -67,7 +67,7 @@ async fn the_number_of_a_take_is_known_to_every_later_majority() {
 }
 
 /// A claim that has the lock at a minority keeps others from a majority, or is beside a holder with a lower number.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_minority_is_taken_too_and_held_nothing() {
     let bench = Bench::of(3);
     let (mine, stray) = (bench.hold().await, claim());
@@ -78,7 +78,7 @@ async fn a_minority_is_taken_too_and_held_nothing() {
     assert!(bench.renew(&mine).await.unwrap());
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn members_that_do_not_reply_may_have_what_is_taken() {
     let bench = Bench::of(3);
     let mine = bench.hold().await;
@@ -88,7 +88,7 @@ async fn members_that_do_not_reply_may_have_what_is_taken() {
     assert!(taken.held, "{taken:?}");
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_take_needs_a_majority() {
     let bench = Bench::of(3);
     let mine = bench.hold().await;

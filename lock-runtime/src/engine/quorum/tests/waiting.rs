@@ -9,7 +9,7 @@ use crate::engine::traits::Engine;
 use crate::util::time::deadline_in;
 use std::sync::{Arc, Mutex};
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_waiter_acquires_with_a_new_token_and_leaves_the_queues() {
     let bench = Bench::of(3);
     let (holder, place) = (claim(), claim());
@@ -39,7 +39,7 @@ async fn a_waiter_acquires_with_a_new_token_and_leaves_the_queues() {
 }
 
 /// The claim enters a member's queue late, and leaves it nevertheless.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_queue_entered_late_is_left() {
     let bench = Bench::of(3);
     let (holder, place) = (claim(), claim());
