@@ -103,7 +103,7 @@ async fn renewals_and_servers_are_reported() {
     let port = server.port().to_string();
     let config = Config::new(server.url()).command_timeout(Duration::from_millis(200));
     let locks = LockManager::connect(config).await.unwrap();
-    let ttl = Duration::from_secs(3);
+    let ttl = Duration::from_secs(6);
     let guard = locks.lock("renewed").ttl(ttl).acquire().await.unwrap();
     let until = async |name: &str, labels: &[&str], expected: fn(f64) -> bool| {
         soon(async {

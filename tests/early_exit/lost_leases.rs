@@ -2,7 +2,6 @@
 //! before the deadline cancels nothing.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread::{self, JoinHandle, ScopedJoinHandle};
 use std::time::{Duration, Instant};
 
@@ -14,7 +13,7 @@ use crate::fault::{Fault, Servers};
 use crate::runtime::Runtime;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{eventually, millis};
+use lock_test_support::time::{NOISE, Timed, eventually, millis};
 
 pub const TTL: Duration = millis(1500);
 /// How long the deadline is before the expiry on the server.
@@ -22,8 +21,6 @@ const MARGIN: Duration = millis(1500 / 100 + 2);
 /// The longest time between two renewals: a third of the TTL, a tenth more, and the delay for batching with
 /// others.
 const NEXT_RENEWAL: Duration = millis(1500 * 11 / 30 + 1500 / 100);
-/// The longest time until a runnable thread runs.
-const POLL: Duration = millis(60);
 
 /// One body on one runtime, in the middle of one fault.
 struct Cell {
@@ -184,24 +181,12 @@ fn lateness(fault: Fault, cell: &Cell, end: End, expiry: Instant) -> Result<i64,
     Ok(late - early)
 }
 
-/// Returns the worst delay of a thread that only watches the clock.
-fn worst_delay(until: &AtomicBool) -> Duration {
-    let mut worst = Duration::ZERO;
-    while !until.load(Relaxed) {
-        let start = Instant::now();
-        thread::sleep(millis(1));
-        worst = worst.max(start.elapsed() - millis(1));
-    }
-    worst
-}
-
 type Plays<'a> = Vec<ScopedJoinHandle<'a, Vec<Verdict>>>;
 
 #[test]
 fn body_ends_by_its_deadline_on_every_fault_and_runtime() {
-    let over = AtomicBool::new(false);
-    let (lost, healed, delay) = thread::scope(|scope| {
-        let delay = scope.spawn(|| worst_delay(&over));
+    let _timed = Timed::start();
+    let (lost, healed) = thread::scope(|scope| {
         let start = |heals: bool| {
             let struck = Fault::ALL.into_iter();
             let struck = struck.filter(move |fault| !heals || !fault.takes_the_key());
@@ -209,21 +194,17 @@ fn body_ends_by_its_deadline_on_every_fault_and_runtime() {
             plays.collect::<Plays>()
         };
         let (lost, healed) = (start(false), start(true));
-        let join = |plays: Plays| plays.into_iter().map(ScopedJoinHandle::join).collect();
-        let (lost, healed): (Vec<_>, Vec<_>) = (join(lost), join(healed));
-        over.store(true, Relaxed);
-        (lost, healed, delay.join().unwrap())
+        let verdicts = |plays: Plays| -> Vec<_> {
+            let joined = plays.into_iter().map(ScopedJoinHandle::join);
+            joined.flat_map(Result::unwrap).collect()
+        };
+        (verdicts(lost), verdicts(healed))
     });
-    let verdicts = |plays: Vec<thread::Result<Vec<Verdict>>>| -> Vec<_> {
-        plays.into_iter().flat_map(Result::unwrap).collect()
-    };
-    let (lost, healed) = (verdicts(lost), verdicts(healed));
     assert_eq!((lost.len(), healed.len()), (42, 30));
-    let allowed = (POLL + delay).as_millis() as i64;
+    let allowed = NOISE.as_millis() as i64;
     for Verdict { cell, late } in &lost {
         println!("{cell}: {late:?}");
     }
-    println!("the machine delayed threads by up to {delay:?}");
     let wrong = |verdict: &&Verdict| verdict.late.as_ref().map_or(true, |late| *late > allowed);
     let wrong: Vec<_> = lost.iter().chain(&healed).filter(wrong).collect();
     let wrong: Vec<_> = wrong.iter().map(|it| (&it.cell, &it.late)).collect();

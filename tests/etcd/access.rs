@@ -3,10 +3,8 @@
 use lock_runtime::Config;
 
 use lock_test_support::etcd::Etcd;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, until_renewed};
 use lock_test_support::time::{millis, patient, soon};
-
-use super::until_renewed;
 
 const SECRET: &str = "correct-horse";
 
@@ -26,7 +24,7 @@ async fn user_needs_only_the_prefix() {
         connected(patient(config())).await,
     );
     let guard = one.lock("row").acquire().await.unwrap();
-    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(other.lock("row").acquire());
     etcd.until_line("lock:row", 2);
     let first = guard.fencing_token().await.unwrap();
     guard.release().await.unwrap();
@@ -45,15 +43,15 @@ async fn invalid_token_is_replaced() {
         connected(patient(config())).await,
         connected(patient(config())).await,
     );
-    let ttl = millis(3000);
+    let ttl = millis(6000);
     let guard = one.lock("row").ttl(ttl).acquire().await.unwrap();
-    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(other.lock("row").acquire());
     etcd.until_line("lock:row", 2);
     // A new password ends the tokens of all sessions of the user.
     etcd.ctl(&["auth", "disable"]);
     etcd.ctl(&["auth", "enable"]);
     // With a new token.
-    until_renewed(&guard, ttl);
+    until_renewed(&guard, ttl).await;
     guard.release().await.unwrap();
     let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();

@@ -8,7 +8,7 @@ use lock_runtime::LeaseInfo;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::server::signal;
-use lock_test_support::time::{millis, patient, soon};
+use lock_test_support::time::{patient, soon};
 
 /// An `etcdctl lock` that waits for the lock or holds it.
 pub(super) struct Foreign {
@@ -56,7 +56,7 @@ async fn etcdctl_waits_in_the_same_line() {
     let guard = one.lock("row").acquire().await.unwrap();
     let mut foreign = Foreign::start(&etcd, "lock:row");
     etcd.until_line("lock:row", 2);
-    let last = tokio::spawn(other.lock("row").wait(millis(30_000)).acquire());
+    let last = tokio::spawn(other.lock("row").acquire());
     etcd.until_line("lock:row", 3);
     guard.release().await.unwrap();
     tokio::task::block_in_place(|| foreign.until_held());
@@ -100,7 +100,7 @@ async fn lock_of_etcdctl_is_exclusive() {
             .unwrap()
             .is_none()
     );
-    let reader = tokio::spawn(locks.lock("row").read().wait(millis(30_000)).acquire());
+    let reader = tokio::spawn(locks.lock("row").read().acquire());
     etcd.until_line("lock:row", 2);
     foreign.release();
     let reader = soon(reader).await.unwrap().unwrap();

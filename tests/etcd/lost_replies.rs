@@ -5,7 +5,7 @@ use lock_runtime::Config;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{millis, patient, soon};
+use lock_test_support::time::{patient, soon};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn waiter_without_replies_is_served() {
@@ -13,9 +13,9 @@ async fn waiter_without_replies_is_served() {
     let path = Proxy::to(etcd.port(0));
     let one = connected(patient(etcd.url())).await;
     let through = Config::new(format!("etcd://127.0.0.1:{}", path.port()));
-    let other = connected(patient(through).command_timeout(millis(700))).await;
+    let other = connected(patient(through)).await;
     let guard = one.lock("row").acquire().await.unwrap();
-    let waiter = tokio::spawn(other.lock("row").wait(millis(30_000)).acquire());
+    let waiter = tokio::spawn(other.lock("row").acquire());
     etcd.until_line("lock:row", 2);
     // What the watch reports is lost.
     path.hold_replies();

@@ -5,11 +5,10 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Lock, LockError, LockGuard, LockManager};
 
-use crate::SLACK;
 use crate::report::Report;
 use lock_test_support::exclusion::{Exclusion, UNLIMITED};
 use lock_test_support::rng::Rng;
-use lock_test_support::time::{millis, within};
+use lock_test_support::time::{PATIENCE, millis, soon};
 
 pub const TTL: Duration = millis(300);
 const LIED_ABOUT: Duration = millis(30_000);
@@ -71,7 +70,11 @@ impl User {
                 }
                 17 if self.rng.one_in(4) => {
                     let check = async { Ok(self.locks.check_servers().await) };
-                    for warning in report.call("check", SLACK, check).await.unwrap_or_default() {
+                    for warning in report
+                        .call("check", Duration::ZERO, check)
+                        .await
+                        .unwrap_or_default()
+                    {
                         assert!(!warning.to_string().is_empty());
                     }
                     None
@@ -136,7 +139,8 @@ impl User {
             false => Some(guard),
         };
         if let Some(guard) = guard.filter(|_| !self.rng.one_in(3)) {
-            self.report.call("release", SLACK, guard.release()).await;
+            let release = guard.release();
+            self.report.call("release", Duration::ZERO, release).await;
         }
     }
 }
@@ -149,22 +153,22 @@ fn name(key: usize) -> String {
 /// poll only seconds later, and a queue entry whose owner was notified of its removal counts as alive for 25
 /// s.
 pub async fn is_well(locks: &LockManager) {
-    // A false reply that was under way when the lies ended may fail a call.
-    let under_way = Instant::now() + millis(500);
     let mut names = (0..KEYS).map(name).peekable();
-    let end = under_way + LIED_ABOUT;
+    let end = Instant::now() + LIED_ABOUT;
     while let Some(name) = names.peek() {
         let lock = || locks.lock(name.clone()).ttl(millis(2000)).wait(LIED_ABOUT);
-        let acquired = within(LIED_ABOUT + SLACK, async {
+        let acquired = tokio::time::timeout(LIED_ABOUT + PATIENCE, async {
             loop {
                 match lock().acquire().await {
-                    Err(error) if error.is_unavailable() && Instant::now() < under_way => {}
+                    // A false reply was under way when the lies ended.
+                    Err(error) if error.is_unavailable() && Instant::now() < end => {}
                     acquired => break acquired,
                 }
             }
         });
-        let guard = acquired.await.expect("the lock can be acquired");
-        let token = within(LIED_ABOUT, async {
+        let acquired = acquired.await.expect("the call ends");
+        let guard = acquired.expect("the lock can be acquired");
+        let token = soon(async {
             loop {
                 match guard.fencing_token().await {
                     // The command timeout is short.

@@ -8,8 +8,8 @@ use std::sync::{Arc, Mutex, Once};
 use std::time::{Duration, Instant};
 
 use lock_runtime::LockError;
+use lock_test_support::time::PATIENCE;
 
-use crate::SLACK;
 use crate::malformed_replies::KINDS;
 
 static PANICS: AtomicU64 = AtomicU64::new(0);
@@ -46,7 +46,7 @@ impl Report {
         call: impl Future<Output = Result<T, LockError>>,
     ) -> Option<T> {
         let start = Instant::now();
-        let answer = tokio::time::timeout(bound + SLACK, call).await;
+        let answer = tokio::time::timeout(bound + PATIENCE, call).await;
         let answer = answer.unwrap_or_else(|_| panic!("`{what}` hangs, after {bound:?}"));
         {
             let mut calls = self.calls.lock().unwrap();

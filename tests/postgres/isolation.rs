@@ -2,7 +2,7 @@
 
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{eventually, millis, patient};
+use lock_test_support::time::{PATIENCE, eventually, millis, patient};
 
 /// A transaction of a stricter isolation level sees the state of its begin.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,7 +45,8 @@ async fn replicas_are_counted_whatever_a_backslash_means() {
         ("FIRST 1 (standby)", 2, false),
     ] {
         server.alter("synchronous_standby_names", names);
-        let acquire = locks.lock("row").replicas(replicas).wait(millis(2000));
+        let wait = if enough { PATIENCE } else { millis(300) };
+        let acquire = locks.lock("row").replicas(replicas).wait(wait);
         match acquire.acquire().await {
             Ok(guard) if enough => guard.release().await.unwrap(),
             Err(error) if !enough => assert!(error.is_unavailable(), "{error:?}"),

@@ -5,7 +5,7 @@ use lock_runtime::LockError;
 use super::fixture::Fixture;
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{millis, patient};
+use lock_test_support::time::{eventually, patient, soon};
 
 /// Keys that a column, an index or an encoding could confuse.
 fn strange() -> Vec<String> {
@@ -81,7 +81,7 @@ async fn key_that_the_encoding_lacks_is_invalid() {
     );
     let url = format!("postgres://postgres@127.0.0.1:{}/latin", server.port());
     let locks = connected(patient(url)).await;
-    let waits = locks.lock("名").wait(millis(3000)).acquire().await;
+    let waits = locks.lock("名").acquire().await;
     let tries = locks.lock("名").try_acquire().await;
     let several = locks.lock_all(["a", "名"]).acquire().await;
     for error in [waits.unwrap_err(), tries.unwrap_err(), several.unwrap_err()] {
@@ -99,16 +99,17 @@ async fn key_that_the_encoding_lacks_is_invalid() {
 }
 
 /// A grant is a message, which must carry any name.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_of_strange_keys_are_served() {
     let fixture = Fixture::start().await;
     let other = connected(patient(fixture.url())).await;
     for key in strange() {
         let guard = fixture.locks().lock(&*key).acquire().await.unwrap();
-        let waiter = tokio::spawn(other.lock(&*key).wait(millis(10_000)).acquire());
-        tokio::time::sleep(millis(30)).await;
+        let waiter = tokio::spawn(other.lock(&*key).acquire());
+        let waiting = "SELECT count(*) FROM distributed_lock.waiting";
+        eventually("it waits", || fixture.query::<usize>(waiting) == 1);
         guard.release().await.unwrap();
-        let guard = waiter.await.unwrap().unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         assert!(guard.fencing_token().await.unwrap() > 0);
         guard.release().await.unwrap();
     }

@@ -1,20 +1,13 @@
 //! A lock that is released lazily stays with its process, without a request, until another process waits for it.
 
-use std::time::Duration;
-
 use lock_runtime::{Lock, LockManager, ReleaseMode};
 
 use lock_test_support::manager::connected;
 use lock_test_support::pgbouncer::PgBouncer;
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{NOISE, millis, patient, soon, within};
+use lock_test_support::time::{patient, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
-use tokio::time::Instant;
-
-const LONG: Duration = millis(20_000);
-/// Of the processes that are stopped: they keep the lock for a third of it.
-const TTL: Duration = millis(6000);
 
 fn lazy(locks: &LockManager, key: &str) -> Lock {
     locks.lock(key).release_mode(ReleaseMode::Lazy)
@@ -56,25 +49,6 @@ async fn next_call_sends_no_statement() {
     assert!(!server.is_held("row"), "the shutdown releases it");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiter_elsewhere_is_served_at_once() {
-    let server = Postgres::start();
-    let locks = connected(patient(server.url())).await;
-    let other = connected(patient(server.url())).await;
-    let mut times = Vec::new();
-    for n in 0..7 {
-        let key = format!("row:{n}");
-        until_kept(&server, &locks, &key).await;
-        let watch = Instant::now();
-        let guard = other.lock(&*key).wait(LONG).acquire().await.unwrap();
-        times.push(watch.elapsed());
-        guard.release().await.unwrap();
-        assert!(!server.is_held(&key));
-    }
-    times.sort();
-    assert!(times[3] < millis(100), "{times:?}");
-}
-
 /// It may have missed a recall.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lock_is_given_up_when_its_process_no_longer_listens() {
@@ -96,15 +70,15 @@ async fn lock_that_is_not_lazy_is_not_recalled() {
     let other = connected(patient(url_at(proxy.port()))).await;
     for _ in 0..5 {
         let guard = locks.lock("row").acquire().await.unwrap();
-        let waiter = tokio::spawn(other.lock("row").wait(LONG).acquire());
+        let waiter = tokio::spawn(other.lock("row").acquire());
         server.until_waiting("row", 1);
         guard.release().await.unwrap();
-        let guard = waiter.await.unwrap().unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
         guard.release().await.unwrap();
     }
     assert_eq!(sent(&proxy, " recall "), 0);
     until_kept(&server, &locks, "row").await;
-    call(other.lock("row").wait(LONG)).await;
+    soon(call(other.lock("row"))).await;
     assert!(sent(&proxy, " recall ") > 0);
 }
 
@@ -126,14 +100,15 @@ fn keeper() {
     block_on(async {
         let locks = connected(patient(&*arguments[0])).await;
         loop {
-            call(lazy(&locks, "row").ttl(TTL)).await;
+            call(lazy(&locks, "row")).await;
             report_event("called");
             next_order();
         }
     });
 }
 
-async fn waiter_is_served_after_the_ttl_of(end: impl FnOnce(&mut Worker)) {
+/// The lease ends as that of any dead holder, whether or not its process hears a recall.
+async fn waiter_is_served_after_the_lease_of(end: impl FnOnce(&mut Worker)) {
     let server = Postgres::start();
     let locks = connected(patient(server.url())).await;
     let mut keeper = Worker::start(keeper, &[&server.url()]);
@@ -144,17 +119,19 @@ async fn waiter_is_served_after_the_ttl_of(end: impl FnOnce(&mut Worker)) {
     }
     end(&mut keeper);
     assert!(server.is_held("row"));
-    let waiter = locks.lock("row").wait(LONG).acquire();
-    let guard = within(TTL + NOISE, waiter).await.unwrap();
+    let waiter = tokio::spawn(locks.lock("row").acquire());
+    server.until_waiting("row", 1);
+    server.end_lease("row");
+    let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_keeper_costs_others_its_ttl() {
-    waiter_is_served_after_the_ttl_of(Worker::kill).await;
+async fn killed_keeper_costs_others_its_lease() {
+    waiter_is_served_after_the_lease_of(Worker::kill).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn stopped_keeper_costs_others_its_ttl() {
-    waiter_is_served_after_the_ttl_of(|keeper| keeper.pause()).await;
+async fn stopped_keeper_costs_others_its_lease() {
+    waiter_is_served_after_the_lease_of(|keeper| keeper.pause()).await;
 }

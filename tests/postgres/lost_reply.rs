@@ -3,16 +3,14 @@
 
 use std::future::poll_fn;
 
-use lock_runtime::{LockManager, Report};
+use lock_runtime::{Config, LockManager, Report};
 use tokio_postgres::{AsyncMessage, Client, NoTls};
 
-use lock_test_support::manager::{connected, warmed_up};
+use lock_test_support::manager::{connected, use_once, warmed_up};
 use lock_test_support::pgbouncer::PgBouncer;
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{eventually, millis, patient, soon};
-
-/// Longer than any machine takes for what must happen.
+use lock_test_support::time::{PATIENCE, eventually, patient, soon};
 
 /// A pooler reports the lost connection to the server as an error, which says nothing about the statement.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,7 +21,7 @@ async fn acquire_whose_reply_a_pooler_lost_is_released() {
     // A report would be sent before it.
     let locks = warmed_up(patient(pooler.url()).report(Report::Off)).await;
     before.hold_replies();
-    let acquire = tokio::spawn(locks.lock("row").wait(millis(20_000)).acquire());
+    let acquire = tokio::spawn(locks.lock("row").acquire());
     eventually("it is carried out", || server.is_held("row"));
     before.lose_held_replies();
     let guard = soon(acquire).await.unwrap().unwrap();
@@ -59,7 +57,7 @@ async fn waiter_is_told_over_the_next_connection() {
         "INSERT INTO distributed_lock.waiting
             (name, token, max_holders, ttl, asked_at, alive_until, channel)
             VALUES ('lock:row', '0123456789abcdef0123456789abcdef', 1, 1000000, clock_timestamp(),
-                clock_timestamp() + interval '10 s', 'waiter')",
+                clock_timestamp() + interval '1 min', 'waiter')",
     );
     proxy.hold_replies();
     let release = tokio::spawn(guard.release());
@@ -77,11 +75,8 @@ async fn waiter_is_told_over_the_next_connection() {
 async fn without_the_right_to_end(server: &Postgres, proxy: &Proxy) -> LockManager {
     server.execute("CREATE ROLE app LOGIN; GRANT CREATE ON DATABASE postgres TO app");
     allow_to_end(server, "REVOKE EXECUTE ON FUNCTION %s FROM PUBLIC");
-    warmed_up(format!(
-        "postgres://app@127.0.0.1:{}/postgres",
-        proxy.port()
-    ))
-    .await
+    let url = format!("postgres://app@127.0.0.1:{}/postgres", proxy.port());
+    warmed_up(Config::new(url).wait(PATIENCE)).await
 }
 
 fn allow_to_end(server: &Postgres, statement: &str) {
@@ -105,8 +100,7 @@ async fn process_that_could_not_be_ended_is_ended_later() {
     let is_there = || server.rows(pids).concat().contains(&first[0]);
     let use_next_connection = async |key: &str| {
         proxy.strand();
-        let guard = locks.lock(key).wait(millis(5000)).acquire().await.unwrap();
-        guard.release().await.unwrap();
+        use_once(&locks, key).await;
     };
     use_next_connection("one").await;
     assert!(is_there());
@@ -122,13 +116,12 @@ async fn wait_with_lost_reply_is_never_carried_out_after_the_release() {
     let server = Postgres::start();
     let proxy = Proxy::to(server.port());
     let locks = without_the_right_to_end(&server, &proxy).await;
-    let other = connected(server.url()).await;
+    let other = connected(patient(server.url())).await;
     let guard = other.lock("row").acquire().await.unwrap();
-    let waiter = tokio::spawn(locks.lock("row").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(locks.lock("row").acquire());
     server.until_waiting("row", 1);
     // What the waiter sent first has been answered: what it sends next is late.
-    let warm = locks.lock("warm").acquire().await.unwrap();
-    warm.release().await.unwrap();
+    use_once(&locks, "warm").await;
     let held = proxy.held();
     proxy.strand();
     eventually("the waiter asks", || proxy.held() > held);

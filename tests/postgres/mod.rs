@@ -2,7 +2,6 @@
 //! input, and transactions that the lock itself protects.
 
 mod dead_waiters;
-mod expiry;
 mod failover;
 mod fencing;
 mod fixture;

@@ -4,7 +4,7 @@
 use tokio_postgres::NoTls;
 
 use super::fixture::Fixture;
-use lock_test_support::manager::{connected, refusal, until_pinged};
+use lock_test_support::manager::{connected, refusal, until_pinged, until_renewed, use_once};
 use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{millis, patient, soon};
 
@@ -13,7 +13,7 @@ use lock_test_support::time::{millis, patient, soon};
 async fn release_that_a_crash_undid_is_repeated() {
     // So that a release is written only by a later commit.
     let mut server = Postgres::with(&[("wal_writer_delay", "10s")]);
-    let locks = connected(server.url()).await;
+    let locks = connected(patient(server.url())).await;
     for _ in 0..3 {
         let guard = locks.lock("row").acquire().await.unwrap();
         guard.release().await.unwrap();
@@ -32,7 +32,7 @@ async fn waiter_survives_a_crash_that_empties_the_queue() {
     let locks = connected(patient(server.url())).await;
     let other = connected(patient(server.url())).await;
     let guard = other.lock("row").acquire().await.unwrap();
-    let waiter = tokio::spawn(locks.lock("row").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(locks.lock("row").acquire());
     server.until_waiting("row", 1);
     server.kill();
     server.restart();
@@ -46,24 +46,14 @@ async fn waiter_survives_a_crash_that_empties_the_queue() {
 #[tokio::test]
 async fn connections_ended_by_the_server_are_replaced() {
     let fixture = Fixture::start().await;
-    let guard = fixture
-        .locks()
-        .lock("row")
-        .ttl(millis(2000))
-        .acquire()
-        .await
-        .unwrap();
+    let ttl = millis(6000);
+    let guard = fixture.locks().lock("row").ttl(ttl).acquire().await;
+    let guard = guard.unwrap();
     for n in 0..5 {
         assert!(fixture.terminate_connections() > 0);
-        let other = fixture
-            .locks()
-            .lock(format!("other:{n}"))
-            .wait(millis(2000));
-        let other = soon(other.acquire()).await.unwrap();
-        other.release().await.unwrap();
+        use_once(fixture.locks(), &format!("other:{n}")).await;
     }
-    tokio::time::sleep(millis(2000)).await;
-    assert!(guard.is_valid(), "the lock is still renewed");
+    until_renewed(&guard, ttl).await;
     guard.release().await.unwrap();
     let left = fixture.connections();
     assert!((1..=2).contains(&left), "{left} connections");
@@ -76,7 +66,7 @@ async fn timeout_of_idle_sessions_ends_no_connection() {
     let locks = connected(patient(server.url())).await;
     let other = connected(patient(server.url())).await;
     let guard = locks.lock("row").acquire().await.unwrap();
-    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(other.lock("row").acquire());
     server.until_waiting("row", 1);
     let pids = || -> String {
         server.query(
@@ -98,7 +88,7 @@ async fn timeout_of_idle_sessions_ends_no_connection() {
 #[tokio::test]
 async fn read_only_server_is_unavailable() {
     let server = Postgres::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(patient(server.url())).await;
     server.alter("default_transaction_read_only", "on");
     server.terminate_connections();
     let refused = locks
@@ -108,7 +98,7 @@ async fn read_only_server_is_unavailable() {
         .await
         .unwrap_err();
     assert!(refused.is_unavailable(), "{refused}");
-    let waiter = tokio::spawn(locks.lock("row").wait(millis(10_000)).acquire());
+    let waiter = tokio::spawn(locks.lock("row").acquire());
     server.alter("default_transaction_read_only", "off");
     let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
@@ -134,7 +124,7 @@ async fn a_hundred_locks_need_two_connections() {
     let fixture = Fixture::start().await;
     let other = connected(patient(fixture.url())).await;
     let held = other.lock("held").acquire().await.unwrap();
-    let waiter = tokio::spawn(fixture.locks().lock("held").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(fixture.locks().lock("held").acquire());
     fixture.until_waiting("held", 1);
     let locks = (0..100).map(|n| fixture.locks().lock(format!("row:{n}")).acquire());
     let mut guards = Vec::new();

@@ -2,7 +2,7 @@
 
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{NOISE, begin, eventually, millis, patient, within};
+use lock_test_support::time::{begin, eventually, patient, soon};
 
 const ROWS: u64 = 20_000;
 
@@ -12,12 +12,12 @@ async fn requests(url: &str, between: impl FnOnce()) {
     let mut between = Some(between);
     for _ in 0..2 {
         let guard = locks.lock("one").acquire().await.unwrap();
-        let mut waiter = Box::pin(other.lock("one").wait(millis(20_000)).acquire());
+        let mut waiter = Box::pin(other.lock("one").acquire());
         assert!(begin(&mut waiter).is_pending());
         let refused = other.lock_all(["one", "two"]).try_acquire().await.unwrap();
         assert!(refused.is_none());
         guard.downgrade().await.unwrap().release().await.unwrap();
-        let guard = within(millis(5000) + NOISE, waiter).await.unwrap();
+        let guard = soon(waiter).await.unwrap();
         guard.fencing_token().await.unwrap();
         guard.release().await.unwrap();
         for _ in 0..2 {

@@ -3,7 +3,7 @@
 use lock_test_support::manager::warmed_up;
 use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{begin, eventually, millis, patient};
+use lock_test_support::time::{begin, eventually, patient};
 
 /// Two acquisitions are sent together, and fail since the server waits too long for one of the locks. Before that reply
 /// comes, their callers leave, and the releases are sent. Neither acquisition may be sent again.
@@ -15,7 +15,7 @@ async fn acquisition_is_not_repeated_after_its_release() {
     let other = server.client().await;
     let mutex = "SELECT pg_advisory_lock(hashtextextended('distributed_lock lock:one', 0))";
     other.batch_execute(mutex).await.unwrap();
-    let acquire = |key| tokio::spawn(locks.lock(key).wait(millis(20_000)).acquire());
+    let acquire = |key| tokio::spawn(locks.lock(key).acquire());
     let happens = |what, is_so: &dyn Fn() -> bool| eventually(what, is_so);
     // As many rounds as may be under way. What follows waits, and goes out together.
     proxy.hold_replies();

@@ -3,9 +3,9 @@
 use lock_runtime::{Config, LockError, LockManager, Report};
 use tokio::task::JoinSet;
 
-use lock_test_support::manager::{connected, refusal};
+use lock_test_support::manager::{connected, refusal, until_renewed, use_once};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{NOISE, eventually, millis, patient, soon, within};
+use lock_test_support::time::{eventually, millis, patient, soon};
 
 /// The rights that the guide gives to a service.
 pub const RIGHTS: &str = "
@@ -21,19 +21,13 @@ pub fn role(server: &Postgres) {
 /// Acquires, waits, renews and releases: everything that a service needs.
 pub async fn works(url: &str) {
     let (locks, other) = (connected(patient(url)).await, connected(patient(url)).await);
-    let guard = locks.lock("row").ttl(millis(3000)).acquire().await.unwrap();
-    let waiter = tokio::spawn(other.lock("row").wait(millis(10_000)).acquire());
-    let renewed = async {
-        let (mut before, mut left) = (guard.remaining(), guard.remaining());
-        while left <= before {
-            tokio::time::sleep(millis(20)).await;
-            (before, left) = (left, guard.remaining());
-        }
-    };
-    soon(renewed).await;
+    let ttl = millis(6000);
+    let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
+    let waiter = tokio::spawn(other.lock("row").acquire());
+    until_renewed(&guard, ttl).await;
     let token = guard.fencing_token().await.unwrap();
     guard.release().await.unwrap();
-    let guard = waiter.await.unwrap().unwrap();
+    let guard = soon(waiter).await.unwrap().unwrap();
     assert!(guard.fencing_token().await.unwrap() > token);
     guard.release().await.unwrap();
     let reader = locks.lock("row").read().acquire().await.unwrap();
@@ -46,19 +40,19 @@ pub async fn works(url: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn managers_that_start_together_make_the_schema_once() {
+    let server = Postgres::start();
     for _ in 0..3 {
-        let server = Postgres::start();
         let mut managers = JoinSet::new();
         for n in 0..8 {
             let config = patient(server.url());
             managers.spawn(async move {
                 let locks = LockManager::connect(config).await.unwrap();
-                let guard = locks.lock(format!("row:{n}")).acquire().await.unwrap();
-                guard.release().await.unwrap();
+                use_once(&locks, &format!("row:{n}")).await;
                 locks.shutdown().await;
             });
         }
         managers.join_all().await;
+        server.execute("DROP SCHEMA distributed_lock CASCADE");
     }
 }
 
@@ -235,14 +229,7 @@ async fn parameter_names_another_schema() {
     let one = connected(patient(url.as_str())).await;
     let two = connected(patient(server.url())).await;
     let guard = one.lock("row").acquire().await.unwrap();
-    two.lock("row")
-        .try_acquire()
-        .await
-        .unwrap()
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    use_once(&two, "row").await;
     guard.release().await.unwrap();
 }
 
@@ -250,11 +237,10 @@ async fn parameter_names_another_schema() {
 #[tokio::test]
 async fn dropped_schema_is_made_again() {
     let server = Postgres::start();
-    let ttl = millis(1200);
-    let locks = connected(server.url()).await;
-    let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
+    let locks = connected(patient(server.url())).await;
+    let guard = locks.lock("row").ttl(millis(1200)).acquire().await.unwrap();
     server.execute("DROP SCHEMA distributed_lock CASCADE");
-    within(ttl + NOISE, guard.lost()).await;
+    soon(guard.lost()).await;
     let again = async {
         loop {
             // The first request may be the one that finds no schema.
@@ -285,8 +271,7 @@ async fn ended_rows_are_removed() {
     let locks = connected(patient(server.url())).await;
     // At most 1,000 of each kind with one request.
     for _ in 0..4 {
-        let guard = locks.lock("row").acquire().await.unwrap();
-        guard.release().await.unwrap();
+        use_once(&locks, "row").await;
     }
     eventually("the rows are gone", || server.query::<usize>(ended) == 0);
     locks.shutdown().await;
@@ -311,7 +296,7 @@ async fn reader_sees_the_locks_and_can_take_none() {
     assert_eq!(rights.matches("GRANT").count(), 2);
     server.execute(&rights);
     let guard = locks.lock("row").acquire().await.unwrap();
-    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(other.lock("row").acquire());
     server.until_waiting("row", 1);
     server.execute(&format!(
         "SELECT distributed_lock.report_1('{}', E'1\\torders\\t2.3.1\\tweb-7\\t812\\t1795536000\\nc\\t1');
@@ -408,7 +393,7 @@ async fn operator_with_the_rights_of_a_service_takes_a_lock() {
     server.execute(&rights);
     let guard = locks.lock("order:42").acquire().await.unwrap();
     let before = guard.fencing_token().await.unwrap();
-    let waiter = tokio::spawn(other.lock("order:42").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(other.lock("order:42").acquire());
     server.until_waiting("order:42", 1);
     let guide = include_str!("../../lock-runtime/src/guide/deployment.md");
     let (_, take) = guide.split_once("SELECT h.token, t.*").unwrap();

@@ -1,20 +1,15 @@
 //! Work in the user's own transaction is safe even from a paused holder: `ensure` refuses the commit of a holder
 //! that has lost its lock, and keeps others from acquiring it until the transaction ends.
 
-use std::time::Duration;
-
 use super::fixture::{ensure, run};
 use lock_runtime::{LockError, LockGuard, LockManager, TransactionProof};
 use tokio::task::{JoinHandle, JoinSet};
 use tokio_postgres::{Client, NoTls, Transaction};
 
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, until_renewed};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{NOISE, eventually, millis, patient, within};
+use lock_test_support::time::{PATIENCE, eventually, millis, patient, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
-
-const LONG: Duration = Duration::from_secs(30);
-const TTL: Duration = millis(800);
 
 fn server_with_account() -> Postgres {
     let server = Postgres::start();
@@ -41,7 +36,7 @@ fn withdraw_when_resumed(server: &str, ensured: bool) {
         let locks = connected(patient(server)).await;
         let (mut client, connection) = tokio_postgres::connect(server, NoTls).await.unwrap();
         tokio::spawn(connection);
-        let guard = locks.lock("account").ttl(TTL).acquire().await.unwrap();
+        let guard = locks.lock("account").acquire().await.unwrap();
         // It needs no request after the pause, which would find the lease ended.
         let proof = guard.transaction_proof().await.unwrap();
         let read = balance(&client).await;
@@ -65,7 +60,7 @@ fn withdraw_when_resumed(server: &str, ensured: bool) {
     });
 }
 
-/// Pauses a holder for longer than its lease, while another one writes. Returns the first one's report, and the
+/// Pauses a holder until its lease has ended, while another one writes. Returns the first one's report, and the
 /// balance afterwards.
 fn pause_a_holder<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(String, i32)> {
     if let Some(arguments) = arguments() {
@@ -76,9 +71,10 @@ fn pause_a_holder<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(String, i32
     let mut paused = Worker::start(test, &[&server.url(), &ensured.to_string()]);
     paused.expect("has read");
     paused.pause();
+    server.end_lease("account");
     block_on(async {
         let locks = connected(patient(server.url())).await;
-        let guard = locks.lock("account").wait(LONG).acquire().await.unwrap();
+        let guard = locks.lock("account").acquire().await.unwrap();
         let mut client = server.client().await;
         let transaction = client.transaction().await.unwrap();
         ensure(&transaction, &guard).await.unwrap();
@@ -91,7 +87,7 @@ fn pause_a_holder<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(String, i32
     // The order is there before the process runs again, which can notice its loss only after the write.
     paused.order("write");
     paused.resume();
-    let report = paused.event(LONG).unwrap();
+    let report = paused.event(PATIENCE).unwrap();
     paused.succeeds();
     Some((report, server.query("SELECT balance FROM account")))
 }
@@ -125,11 +121,6 @@ struct Pinned {
 }
 
 impl Pinned {
-    async fn hold(&self) -> LockGuard {
-        let lock = self.locks.lock("account").ttl(TTL);
-        lock.acquire().await.unwrap()
-    }
-
     async fn start() -> Self {
         let server = server_with_account();
         let locks = connected(patient(server.url())).await;
@@ -153,35 +144,28 @@ impl Pinned {
 type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
 fn waits(locks: &LockManager) -> Waiter {
-    tokio::spawn(locks.lock("account").wait(LONG).acquire())
+    tokio::spawn(locks.lock("account").acquire())
 }
 
 async fn is_served(waiter: Waiter) -> LockGuard {
-    let served = within(millis(1500) + NOISE, waiter).await;
-    served.unwrap().unwrap()
+    soon(waiter).await.unwrap().unwrap()
 }
 
 /// A transaction that has ensured its lock keeps it from others after the lease has ended, until it ends.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ensured_transaction_outlives_the_lease() {
     let mut pinned = Pinned::start().await;
-    let guard = pinned
-        .locks
-        .lock("account")
-        .ttl(TTL)
-        .renew(false)
-        .acquire()
-        .await
-        .unwrap();
+    let lock = pinned.locks.lock("account").renew(false);
+    let guard = lock.acquire().await.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     let proof = guard.transaction_proof().await.unwrap();
     run(&transaction, &proof).await.unwrap();
+    pinned.server.end_lease("account");
     let waiter = waits(&pinned.other);
-    let once = pinned.other.lock("account").try_acquire();
-    tokio::time::sleep(TTL * 2).await;
-    assert!(!guard.is_valid(), "the lease has ended");
+    tokio::time::sleep(millis(300)).await;
     assert!(!waiter.is_finished(), "the transaction still has the lock");
-    let once = within(millis(500) + NOISE, once).await.unwrap();
+    let once = soon(pinned.other.lock("account").try_acquire()).await;
+    let once = once.unwrap();
     assert!(
         once.is_none(),
         "a single try does not wait for the transaction"
@@ -198,11 +182,12 @@ async fn ensured_transaction_outlives_the_lease() {
 #[tokio::test]
 async fn renewals_pass_an_ensured_transaction() {
     let mut pinned = Pinned::start().await;
-    let guard = pinned.hold().await;
+    let ttl = millis(6000);
+    let guard = pinned.locks.lock("account").ttl(ttl).acquire().await;
+    let guard = guard.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
-    tokio::time::sleep(TTL * 3).await;
-    assert!(guard.is_valid(), "the lock was renewed");
+    until_renewed(&guard, ttl).await;
     ensure(&transaction, &guard).await.unwrap();
     transaction.commit().await.unwrap();
     guard.release().await.unwrap();
@@ -215,7 +200,7 @@ async fn release_beside_an_ensured_transaction_hands_on_at_its_end() {
     let guard = pinned.locks.lock("account").acquire().await.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
-    within(millis(1000) + NOISE, guard.release()).await.unwrap();
+    soon(guard.release()).await.unwrap();
     let busy = pinned.other.lock("account").try_acquire().await.unwrap();
     assert!(busy.is_none(), "the transaction still has the lock");
     let waiter = waits(&pinned.other);
@@ -241,7 +226,7 @@ async fn releases_sent_together_pass_an_ensured_transaction() {
         guards.push(guard);
     }
     let releases: JoinSet<_> = guards.into_iter().map(LockGuard::release).collect();
-    for released in within(millis(1000) + NOISE, releases.join_all()).await {
+    for released in soon(releases.join_all()).await {
         released.unwrap();
     }
     for name in names {
@@ -278,26 +263,20 @@ async fn local_waiter_gets_the_lock_after_an_ensured_transaction() {
 #[tokio::test]
 async fn downgrade_beside_an_ensured_transaction_admits_readers_at_its_end() {
     let mut pinned = Pinned::start().await;
-    let guard = pinned.hold().await;
+    let ttl = millis(6000);
+    let guard = pinned.locks.lock("account").ttl(ttl).acquire().await;
+    let guard = guard.unwrap();
     let proof = guard.transaction_proof().await.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     run(&transaction, &proof).await.unwrap();
-    let guard = within(millis(500) + NOISE, guard.downgrade())
-        .await
-        .unwrap();
-    let early = pinned
-        .other
-        .lock("account")
-        .read()
-        .try_acquire()
-        .await
-        .unwrap();
+    let guard = soon(guard.downgrade()).await.unwrap();
+    let reader = pinned.other.lock("account").read();
+    let early = reader.try_acquire().await.unwrap();
     assert!(early.is_none(), "the transaction still excludes readers");
-    tokio::time::sleep(TTL * 2).await;
-    assert!(guard.is_valid(), "the read lock is renewed");
+    until_renewed(&guard, ttl).await;
     transaction.commit().await.unwrap();
-    let wait = pinned.other.lock("account").read().wait(LONG).acquire();
-    let reader = within(millis(1500) + NOISE, wait).await.unwrap();
+    let reader = soon(pinned.other.lock("account").read().acquire()).await;
+    let reader = reader.unwrap();
     // What was proven was exclusive.
     pinned.refuses(&proof).await;
     let transaction = pinned.client.transaction().await.unwrap();
@@ -314,7 +293,7 @@ async fn local_reader_gets_a_downgraded_lock_after_an_ensured_transaction() {
     let guard = pinned.locks.lock("account").acquire().await.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
-    let mut reader = tokio::spawn(pinned.locks.lock("account").read().wait(LONG).acquire());
+    let mut reader = tokio::spawn(pinned.locks.lock("account").read().acquire());
     tokio::task::block_in_place(|| pinned.server.until_waiting("account", 1));
     guard.downgrade().await.unwrap().release().await.unwrap();
     let early = tokio::time::timeout(millis(300), &mut reader).await;
@@ -364,15 +343,17 @@ async fn proof_covers_all_keys_of_a_call() {
     run(&transaction, &proof).await.unwrap();
     transaction.rollback().await.unwrap();
     // One of them is stolen.
-    pinned.server.steal("account:2", millis(1000));
+    pinned.server.steal("account:2", PATIENCE);
     pinned.refuses(&proof).await;
+    pinned.server.delete_lock("account:2");
     drop(both);
-    let again = pinned
-        .other
-        .lock_all(["account:1", "account:2"])
-        .wait(LONG)
-        .acquire();
-    again.await.unwrap().release().await.unwrap();
+    let again = pinned.other.lock_all(["account:1", "account:2"]);
+    soon(again.acquire())
+        .await
+        .unwrap()
+        .release()
+        .await
+        .unwrap();
 }
 
 #[tokio::test]

@@ -6,7 +6,7 @@ use std::net::{TcpListener, TcpStream};
 use lock_runtime::{Config, LockError, LockManager};
 
 use lock_test_support::manager::{connected, refusal};
-use lock_test_support::time::{eventually, millis, patient, soon};
+use lock_test_support::time::{eventually, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 
 const SECRET: &str = "correct-horse";
@@ -22,7 +22,7 @@ async fn nodes_belong_to_their_user() {
         connected(patient(&*url)).await,
     );
     let guard = one.lock("row").acquire().await.unwrap();
-    let waiter = tokio::spawn(other.lock("row").wait(millis(20_000)).acquire());
+    let waiter = tokio::spawn(other.lock("row").acquire());
     let mut user = zookeeper.client();
     user.login(&format!("me:{SECRET}")).unwrap();
     eventually("it waits", || user.children("/lock/row").len() == 2);

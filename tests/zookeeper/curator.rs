@@ -3,10 +3,8 @@
 //! The names of its nodes are those that Curator 5 creates, `_c_` *uuid* `-lock-` *number*, and so is the rule by which
 //! it holds the lock: its node is the first by the ten digits behind `lock-`, whatever is before them.
 
-use std::time::Duration;
-
-use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, eventually, millis, patient, soon, within};
+use lock_test_support::manager::{connected, use_once};
+use lock_test_support::time::{eventually, millis, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::{Client, Kind};
 
@@ -50,8 +48,7 @@ async fn curator_and_guards_exclude_each_other_in_order() {
     assert!(locks.lock("order").try_acquire().await.unwrap().is_none());
     let reader = locks.lock("order").read();
     assert!(reader.try_acquire().await.unwrap().is_none());
-    let lock = locks.lock("order").wait(Duration::from_secs(60));
-    let second = tokio::spawn(lock.acquire());
+    let second = tokio::spawn(locks.lock("order").acquire());
     eventually("it waits", || zookeeper.claims().len() == 2);
     let mut third = Curator::enter(&zookeeper);
     assert!(!third.has_lock() && !second.is_finished());
@@ -76,12 +73,12 @@ async fn curator_and_guards_exclude_each_other_in_order() {
 async fn curator_waits_for_all_readers() {
     let zookeeper = ZooKeeper::start();
     let locks = connected(patient(zookeeper.url())).await;
-    let readers = || locks.lock("order").read().max_hold(Duration::from_secs(60));
+    let readers = || locks.lock("order").read();
     let (one, two) = tokio::join!(readers().acquire(), readers().acquire());
     let mut curator = Curator::enter(&zookeeper);
     one.unwrap().release().await.unwrap();
     assert!(!curator.has_lock());
-    let late = locks.lock("order").read().wait(millis(20_000));
+    let late = locks.lock("order").read();
     let late = tokio::spawn(late.acquire());
     two.unwrap().release().await.unwrap();
     eventually("Curator has the lock", || curator.has_lock());
@@ -101,12 +98,6 @@ async fn node_of_a_dead_client_is_skipped() {
     let path = format!("{LOCK}/_c_2e4f8a8c-6d5b-4f0e-9b1a-0c7d3e5f6a7b-lock-");
     client.create(&path, Kind::EphemeralNumbered).unwrap();
     drop(client);
-    let lock = locks.lock("order").wait(Duration::from_secs(20));
-    within(millis(3000) + NOISE, lock.acquire())
-        .await
-        .unwrap()
-        .release()
-        .await
-        .unwrap();
+    soon(use_once(&locks, "order")).await;
     locks.shutdown().await;
 }

@@ -1,7 +1,5 @@
 //! Another client, such as an operator with `deleteall`, deletes the nodes of claims.
 
-use std::time::Duration;
-
 use lock_runtime::{LockGuard, LockManager};
 use tokio::task::JoinHandle;
 
@@ -9,7 +7,6 @@ use lock_test_support::manager::connected;
 use lock_test_support::time::{eventually, millis, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 
-const LONG: Duration = Duration::from_secs(60);
 const LOCK: &str = "/lock/row";
 
 struct Line {
@@ -43,7 +40,7 @@ impl Line {
     /// Begins to wait behind a holder, for itself or with readers.
     async fn wait(&self, reads: bool) -> (LockGuard, JoinHandle<LockGuard>) {
         let held = self.holder.lock("row").acquire().await.unwrap();
-        let lock = self.waits.lock("row").wait(LONG);
+        let lock = self.waits.lock("row");
         let lock = if reads { lock.read() } else { lock };
         let waiter = tokio::spawn(async { lock.acquire().await.unwrap() });
         self.until_claims(2);

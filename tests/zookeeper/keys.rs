@@ -1,7 +1,5 @@
 //! Names that paths cannot have, and lines that are longer than a message of a server may usually be.
 
-use std::time::Duration;
-
 use lock_runtime::LockManager;
 
 use lock_test_support::manager::{connected, refusal};
@@ -53,9 +51,7 @@ async fn line_of_more_than_a_megabyte_is_waited_in() {
         })
         .collect();
     assert!(locks.lock("row").try_acquire().await.unwrap().is_none());
-    let wait = Duration::from_secs(60);
-    let lock = locks.lock("row").wait(wait);
-    let waiter = tokio::spawn(lock.acquire());
+    let waiter = tokio::spawn(locks.lock("row").acquire());
     for claim in claims {
         assert!(!waiter.is_finished());
         assert!(client.delete(&claim));
@@ -73,8 +69,7 @@ async fn call_creates_no_claim_in_vain() {
     let other = connected(patient(zookeeper.url())).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     assert!(other.lock("row").try_acquire().await.unwrap().is_none());
-    let lock = other.lock("row").wait(Duration::from_secs(60));
-    let waiter = tokio::spawn(lock.acquire());
+    let waiter = tokio::spawn(other.lock("row").acquire());
     eventually("it waits", || zookeeper.claims().len() == 2);
     guard.release().await.unwrap();
     let next = soon(waiter).await.unwrap().unwrap();
@@ -121,8 +116,7 @@ async fn lock_whose_node_may_not_be_written_works() {
     let other = connected(patient(&*url).prefix("b:")).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     assert!(other.lock("row").try_acquire().await.unwrap().is_none());
-    let lock = other.lock("row").wait(Duration::from_secs(60));
-    let waiter = tokio::spawn(lock.acquire());
+    let waiter = tokio::spawn(other.lock("row").acquire());
     eventually("it waits", || zookeeper.claims().len() == 2);
     assert!(!waiter.is_finished());
     guard.release().await.unwrap();

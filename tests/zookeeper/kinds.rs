@@ -6,8 +6,6 @@ use lock_test_support::manager::{connected, use_once};
 use lock_test_support::time::{eventually, millis, patient, soon};
 use lock_test_support::zookeeper::ZooKeeper;
 
-const LONG: Duration = Duration::from_secs(60);
-
 #[tokio::test(flavor = "multi_thread")]
 async fn limit_is_part_of_a_nodes_name() {
     let zookeeper = ZooKeeper::start();
@@ -35,9 +33,9 @@ async fn downgraded_holder_keeps_its_place() {
     let other = connected(patient(zookeeper.url())).await;
     let writer = locks.lock("door").acquire().await.unwrap();
     let before = zookeeper.claims();
-    let reader = tokio::spawn(other.lock("door").read().wait(LONG).acquire());
+    let reader = tokio::spawn(other.lock("door").read().acquire());
     eventually("the reader waits", || zookeeper.claims().len() == 2);
-    let next = tokio::spawn(locks.lock("door").wait(LONG).acquire());
+    let next = tokio::spawn(locks.lock("door").acquire());
     eventually("the writer waits", || zookeeper.claims().len() == 3);
     let guard = writer.downgrade().await.unwrap();
     let reader = soon(reader).await.unwrap().unwrap();
@@ -87,7 +85,7 @@ async fn downgrade_beside_a_release_leaves_no_claim() {
         // Dropping the downgrade releases the lock.
         let downgraded = tokio::time::timeout(later, guard.downgrade()).await;
         drop(downgraded);
-        let next = locks.lock("door").wait(LONG).acquire();
+        let next = locks.lock("door").acquire();
         let next = soon(next).await.unwrap();
         assert_eq!(zookeeper.claims().len(), 1);
         next.release().await.unwrap();

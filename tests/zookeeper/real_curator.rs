@@ -1,16 +1,12 @@
 //! Curator itself, and its `InterProcessMutex`: `LOCK_CURATOR=1` runs it, with Java 17 and Maven.
 
+use lock_test_support::manager::connected;
+use lock_test_support::time::{eventually, patient, soon};
+use lock_test_support::zookeeper::ZooKeeper;
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::OnceLock;
-use std::time::Duration;
-
-use lock_test_support::manager::connected;
-use lock_test_support::time::{eventually, patient, soon};
-use lock_test_support::zookeeper::ZooKeeper;
-
-const LONG: Duration = Duration::from_secs(60);
 
 /// A process with a mutex of Curator on the lock `order`.
 struct Curator {
@@ -105,7 +101,7 @@ async fn curator_waits_for_a_guard_and_before_the_next() {
     let mut curator = Curator::start(&zookeeper);
     curator.order("acquire");
     eventually("Curator waits", || zookeeper.claims().len() == 2);
-    let last = tokio::spawn(locks.lock("order").wait(LONG).acquire());
+    let last = tokio::spawn(locks.lock("order").acquire());
     eventually("the next waits", || zookeeper.claims().len() == 3);
     guard.release().await.unwrap();
     curator.until_done();
@@ -128,7 +124,7 @@ async fn guard_waits_for_curator_and_before_the_next() {
     for lock in [locks.lock("order"), locks.lock("order").read()] {
         assert!(lock.try_acquire().await.unwrap().is_none());
     }
-    let waiter = tokio::spawn(locks.lock("order").wait(LONG).acquire());
+    let waiter = tokio::spawn(locks.lock("order").acquire());
     eventually("the guard waits", || zookeeper.claims().len() == 2);
     last.order("acquire");
     eventually("Curator waits", || zookeeper.claims().len() == 3);

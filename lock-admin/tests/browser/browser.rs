@@ -3,6 +3,7 @@
 use fantoccini::wd::WebDriverCompatibleCommand;
 use fantoccini::{Client, ClientBuilder, Locator};
 use hyper_util::client::legacy::connect::HttpConnector;
+use lock_test_support::time::PATIENCE;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader};
@@ -10,9 +11,6 @@ use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use tokio::sync::{Mutex, MutexGuard};
-
-/// The limit of what takes no time but on a busy machine.
-const SOON: Duration = Duration::from_secs(20);
 
 /// One at a time: a browser uses more than one core.
 static ONE: Mutex<()> = Mutex::const_new(());
@@ -135,7 +133,7 @@ impl Browser {
             if expected(&text) {
                 return text;
             }
-            assert!(begun.elapsed() < SOON, "`{css}` is {text:?}");
+            assert!(begun.elapsed() < PATIENCE, "`{css}` is {text:?}");
             tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
@@ -148,7 +146,7 @@ impl Browser {
         let begun = Instant::now();
         // It may be replaced at that moment.
         while !self.is_clicked(css).await {
-            assert!(begun.elapsed() < SOON, "`{css}` can't be clicked");
+            assert!(begun.elapsed() < PATIENCE, "`{css}` can't be clicked");
         }
     }
 

@@ -4,6 +4,7 @@ use crate::browser::Browser;
 use crate::service::{Service, recorded};
 use lock_admin::Admin;
 use lock_runtime::{Config, LockError, LockManager, LostCause, ReleaseMode, Report};
+use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
 use serde_json::json;
 use std::time::Duration;
@@ -266,9 +267,7 @@ async fn redis_shows_the_locks_of_all_processes_and_its_own_end() {
     let mut server = Server::start();
     let connect = async |service: &str| {
         let config = Config::new(server.url()).service(service).version("1.2.3");
-        LockManager::connect(config.report(Report::Live))
-            .await
-            .unwrap()
+        connected(config.report(Report::Live)).await
     };
     let (orders, billing) = (connect("orders").await, connect("billing").await);
     let guard = orders.lock("order:42").acquire().await.unwrap();

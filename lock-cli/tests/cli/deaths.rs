@@ -1,8 +1,8 @@
 //! The command never survives `locks`.
 
-use crate::program::{SOON, hold, is_dead, locks, run};
+use crate::program::{hold, is_dead, locks, run};
 use lock_test_support::server::Server;
-use lock_test_support::time::eventually;
+use lock_test_support::time::{PATIENCE, eventually};
 
 /// A command that ignores all that can be ignored.
 const DEAF: &str = "trap '' TERM INT HUP; echo \"@ runs as $$\"; while :; do sleep 0.05; done";
@@ -10,14 +10,14 @@ const DEAF: &str = "trap '' TERM INT HUP; echo \"@ runs as $$\"; while :; do sle
 #[test]
 fn command_dies_with_locks() {
     let server = Server::start();
-    for _ in 0..5 {
-        let mut worker = run(&server, "k --ttl 2s --wait 20s", DEAF);
+    for n in 0..5 {
+        let mut worker = run(&server, &format!("k:{n}"), DEAF);
         let pid = worker.expect("runs as");
         assert!(!is_dead(&pid));
         worker.kill();
         eventually("the command is dead", || is_dead(&pid));
     }
-    server.until_gone("lock:k");
+    server.query::<()>("FLUSHALL");
 }
 
 #[test]
@@ -38,7 +38,7 @@ fn waiting_locks_leaves_the_queue_when_it_is_terminated() {
         waiter.signal(signal);
         assert_eq!(waiter.ends().code(), Some(code));
         server.until_waiting("k", 0);
-        assert_eq!(waiter.event(SOON), None);
+        assert_eq!(waiter.event(PATIENCE), None);
     }
     holder.order("end");
     holder.succeeds();

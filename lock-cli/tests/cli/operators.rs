@@ -1,15 +1,17 @@
 //! `locks list`, `top`, `processes` and `revoke`.
 
-use crate::program::{SOON, code, hold, locks, output, run, text};
-use lock_runtime::{Config, LockManager, ReleaseMode};
+use crate::program::{code, hold, locks, output, run, text};
+use lock_runtime::{Config, ReleaseMode};
+use lock_test_support::manager::connected;
 use lock_test_support::permissions;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::server::Server;
+use lock_test_support::time::{eventually, patient, soon};
 use lock_test_support::worker::Worker;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 fn printed(server: &Server, line: &str, more: &[&str]) -> String {
     let ended = output(&server.url(), line, more);
@@ -27,14 +29,12 @@ fn objects(server: &Server, line: &str) -> Vec<Value> {
 
 /// Looks until so many locks are found: a process reports soon after its first lock.
 fn until_listed(server: &Server, line: &str, count: usize) -> Vec<Value> {
-    let start = Instant::now();
-    loop {
-        let found = objects(server, line);
-        if found.len() == count {
-            return found;
-        }
-        assert!(start.elapsed() < SOON, "{found:?}");
-    }
+    let mut found = Vec::new();
+    eventually("they are listed", || {
+        found = objects(server, line);
+        found.len() == count
+    });
+    found
 }
 
 #[test]
@@ -126,7 +126,7 @@ fn revoked_command_stops_and_the_next_one_runs() {
     assert!(errors.contains("--yes"), "{errors}");
     let (status, said, _) = revoke(
         &server,
-        &["order:42", "--yes", "--grace", "20s", "--by", "ann"],
+        &["order:42", "--yes", "--grace", "1m", "--by", "ann"],
     );
     assert_eq!(status, 0, "{said}");
     assert!(
@@ -147,7 +147,7 @@ fn revoked_command_that_ignores_term_is_killed_before_its_lease_ends() {
     let script = "trap '' TERM; echo '@ runs'; while :; do sleep 0.05; done";
     let mut stuck = run(&server, "k --ttl 60s --grace 1s", script);
     stuck.expect("runs");
-    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--json"]);
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "1m", "--json"]);
     assert_eq!(status, 0, "{said}");
     let found: Value = serde_json::from_str(&said).unwrap();
     assert_eq!(found["outcome"], "stopped");
@@ -210,7 +210,7 @@ async fn lock_that_a_transaction_keeps_is_reported_as_such() {
     assert_eq!(found["outcome"], "in transaction");
     assert_eq!(holder.ends().code(), Some(124));
     transaction.batch_execute("COMMIT").await.unwrap();
-    let after = output(&url, "run k --wait 20s", &["--", "true"]);
+    let after = output(&url, "run k --wait 1m", &["--", "true"]);
     assert_eq!(code(&after), 0, "{}", text(&after.stderr));
 }
 
@@ -221,17 +221,14 @@ fn user_who_may_only_read_looks() {
     permissions::paste(permissions::documented_viewer(), &server);
     let url = server.url().replace("://", "://viewer:password@");
     let mut holder = hold(&server, "k");
-    let start = Instant::now();
     for line in ["show k", "list", "top", "processes"] {
-        let said = loop {
+        let mut said = String::new();
+        eventually(line, || {
             let ended = output(&url, line, &[]);
             assert_eq!(code(&ended), 0, "{line}: {}", text(&ended.stderr));
-            let said = text(&ended.stdout);
-            if said.contains("locks at ") || line == "processes" && said.contains("locks  ") {
-                break said;
-            }
-            assert!(start.elapsed() < SOON, "{line}: {said}");
-        };
+            said = text(&ended.stdout);
+            said.contains("locks at ") || line == "processes" && said.contains("locks  ")
+        });
         assert_eq!(said.contains("PROCESS"), line == "processes", "{said}");
     }
     for line in [
@@ -278,11 +275,11 @@ fn one_of_several_holders_is_chosen() {
     let (status, _, errors) = revoke(&server, &["k", "--yes"]);
     assert_eq!(status, 2, "{errors}");
     let token = errors.split_whitespace().nth(1).unwrap();
-    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--token", token]);
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "1m", "--token", token]);
     assert_eq!(status, 0, "{said}");
     let left = objects(&server, "show k");
     assert_eq!(left[0]["holders"].as_array().unwrap().len(), 1, "{left:?}");
-    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "20s", "--all"]);
+    let (status, said, _) = revoke(&server, &["k", "--yes", "--grace", "1m", "--all"]);
     assert_eq!(status, 0, "{said}");
     for reader in &mut readers {
         assert_eq!(reader.ends().code(), Some(124));
@@ -345,23 +342,21 @@ fn longest_holds_are_shown_first() {
 async fn kept_lock_is_shown_as_such() {
     let server = Server::start();
     let config = Config::new(server.url()).service("orders");
-    let locks = LockManager::connect(config).await.unwrap();
-    let start = Instant::now();
+    let locks = connected(patient(config)).await;
+    let lazy = |key| {
+        let lock = locks.lock(key).ttl(Duration::from_secs(300));
+        lock.release_mode(ReleaseMode::Lazy)
+    };
     // It is kept once the process hears recalls.
-    while locks.stats().kept == 0 {
-        let lock = locks.lock("order:42").ttl(Duration::from_secs(300));
-        drop(
-            lock.release_mode(ReleaseMode::Lazy)
-                .acquire()
-                .await
-                .unwrap(),
-        );
-        assert!(start.elapsed() < SOON);
-    }
-    let is_kept = |found: &[Value]| found[0]["holders"][0]["kept"] == true;
-    while !is_kept(&objects(&server, "show order:42")) {
-        assert!(start.elapsed() < SOON);
-    }
+    let kept = async {
+        while locks.stats().kept == 0 {
+            drop(lazy("order:42").acquire().await.unwrap());
+        }
+    };
+    soon(kept).await;
+    eventually("it is shown as kept", || {
+        objects(&server, "show order:42")[0]["holders"][0]["kept"] == true
+    });
     let shown = printed(&server, "show order:42", &[]);
     let lines: Vec<_> = shown.lines().collect();
     assert!(lines[0].starts_with("order:42     kept for "), "{shown}");
@@ -384,9 +379,8 @@ async fn kept_lock_is_shown_as_such() {
     next.succeeds();
     assert_eq!((locks.stats().kept, locks.stats().recalled), (0, 1));
 
-    let lock = locks.lock("order:43").ttl(Duration::from_secs(300));
-    let lock = lock.release_mode(ReleaseMode::Lazy);
-    lock.acquire().await.unwrap().release().await.unwrap();
+    let guard = lazy("order:43").acquire().await.unwrap();
+    guard.release().await.unwrap();
     assert_eq!(locks.stats().kept, 1);
     let (status, said, errors) = revoke(&server, &["order:43", "--yes"]);
     assert_eq!(status, 0, "{errors}");

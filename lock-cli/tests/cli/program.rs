@@ -4,10 +4,6 @@ use lock_test_support::server::Server;
 use lock_test_support::worker::Worker;
 use std::fs;
 use std::process::{Command, Output};
-use std::time::Duration;
-
-/// The limit of what takes no time but on a busy machine.
-pub(crate) const SOON: Duration = Duration::from_secs(20);
 
 /// Prepares `locks` with the words of a line as its arguments, and `command` as its last ones.
 pub(crate) fn locks(url: &str, line: &str, command: &[&str]) -> Command {

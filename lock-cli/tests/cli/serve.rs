@@ -47,7 +47,7 @@ impl Drop for Serving {
 #[test]
 fn serve_shows_the_locks_to_this_machine_alone() {
     let server = Server::start();
-    let _holder = hold(&server, "order:42 --ttl 3s");
+    let mut holder = hold(&server, "order:42");
     let serving = Serving::start(&server.url());
     assert!(serving.address.starts_with("127.0.0.1:"));
     let page = serving.send("GET /", &serving.address);
@@ -61,4 +61,6 @@ fn serve_shows_the_locks_to_this_machine_alone() {
     let other = serving.send("GET /", &format!("evil.example:{port}"));
     assert!(other.starts_with("HTTP/1.1 421 "), "{other}");
     assert!(!other.contains("order:42"), "{other}");
+    holder.order("end");
+    holder.succeeds();
 }

@@ -1,7 +1,8 @@
 //! `locks show`.
 
-use crate::program::{SOON, code, hold, output, run, text};
+use crate::program::{code, hold, output, run, text};
 use lock_test_support::server::Server;
+use lock_test_support::time::{PATIENCE, eventually};
 use serde_json::Value;
 
 fn shown(server: &Server, key: &str) -> String {
@@ -44,16 +45,20 @@ fn holder_and_waiters_are_shown() {
     let process = held["process"].as_str().unwrap();
     assert_eq!(process.len(), 7);
     let since = humantime::parse_rfc3339(held["since"].as_str().unwrap()).unwrap();
-    assert!(since.elapsed().unwrap() < SOON, "{found}");
+    assert!(since.elapsed().unwrap() < PATIENCE, "{found}");
     assert_eq!(found["waiting"], 1);
     assert_eq!(found["waiters"][0]["mode"], "read");
     let waits = found["waiters"][0]["process"].as_str().unwrap();
     assert_ne!(waits, process);
 
-    let text = shown(&server, "order:42");
+    // Both processes have told who they are by then.
+    let (mut text, locks) = (String::new(), "locks at ");
+    eventually("both are named", || {
+        text = shown(&server, "order:42");
+        text.matches(locks).count() == 2
+    });
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 4, "{text}");
-    let locks = "locks at ";
     assert!(lines[0].starts_with("order:42     held for "), "{text}");
     assert!(lines[0].contains(&format!(" s by {locks}")), "{text}");
     assert!(lines[0].ends_with(", exclusive"), "{text}");

@@ -128,7 +128,7 @@ fn wait_is_shown_and_erased() {
     let mut holder = hold(&server, "k");
     let arguments = ["run", "k", "--wait", "1m", "--", "echo", "the command runs"];
     let mut terminal = Terminal::start(&server.url(), &arguments, None);
-    terminal.shows("\r\u{1b}[Kwaiting for lock `k`, 1.");
+    terminal.shows("\r\u{1b}[Kwaiting for lock `k`, ");
     holder.order("end");
     holder.succeeds();
     terminal.shows("\r\u{1b}[Kthe command runs");

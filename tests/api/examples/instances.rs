@@ -1,6 +1,7 @@
 //! Running instances of the order services.
 
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::path::PathBuf;
 
 use tempfile::TempDir;
 
@@ -46,9 +47,11 @@ impl Instances {
         &self.running[instance % self.running.len()].1
     }
 
-    /// Returns the file of the orders.
-    pub fn database(&self) -> &Path {
-        &self.database
+    /// Keeps all instances from writing orders, until the file is unlocked. They may read.
+    pub fn stop_writes(&self) -> File {
+        let lock = File::create(self.database.with_extension("lock")).unwrap();
+        lock.lock().unwrap();
+        lock
     }
 
     pub fn terminate(&self, instance: usize) {

@@ -2,7 +2,6 @@
 
 use std::array;
 use std::collections::BTreeSet;
-use std::fs::File;
 use std::thread;
 
 use super::site::Site;
@@ -77,8 +76,7 @@ fn metrics_are_scraped(program: &'static str) {
     let [shipped, busy, lost, unavailable] = orders;
 
     // While the database is locked, a holder is slow: its lease is renewed, and another caller waits for it.
-    let database = File::create(site.instances.database().with_extension("lock")).unwrap();
-    database.lock().unwrap();
+    let database = site.instances.stop_writes();
     server.query::<()>(&format!("SET lock:order:{busy} other-client"));
     thread::scope(|scope| {
         let site = &site;

@@ -71,11 +71,13 @@ fn terminated_instance_finishes_running_request() {
         let server = Server::start();
         let site = Site::start(&[program; 2], &server.url());
         let id = site.create(0).id;
+        let database = site.instances.stop_writes();
         thread::scope(|scope| {
             let request = scope.spawn(|| site.ship(0, id).status().as_u16());
             let key = format!("lock:order:{id}");
             eventually("the order is being shipped", || server.exists(&key));
             site.instances.terminate(0);
+            drop(database);
             assert_eq!(request.join().unwrap(), 200);
         });
         assert_eq!(site.find(1, id).parcels.len(), 1);

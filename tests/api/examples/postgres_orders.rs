@@ -1,12 +1,10 @@
 use std::thread;
-use std::time::Duration;
 
 use ureq::Agent;
 
 use super::program::Program;
 use lock_test_support::postgres::Postgres;
-
-const LIMIT: Duration = Duration::from_secs(20);
+use lock_test_support::time::PATIENCE;
 
 struct Instance {
     program: Program,
@@ -23,7 +21,7 @@ impl Instance {
 
     fn post(&self, path: &str, body: &str) -> (u16, String) {
         let config = Agent::config_builder().http_status_as_error(false);
-        let client: Agent = config.timeout_global(Some(LIMIT)).build().into();
+        let client: Agent = config.timeout_global(Some(PATIENCE)).build().into();
         let request = client.post(format!("{}{path}", self.address));
         let request = request.header("content-type", "application/json");
         let mut answer = request.send(body).unwrap();

@@ -6,12 +6,9 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{LazyLock, Mutex};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use lock_test_support::server::signal;
-use lock_test_support::time::eventually;
-
-const LIMIT: Duration = Duration::from_secs(20);
+use lock_test_support::time::{PATIENCE, eventually};
 
 /// Killed when dropped.
 pub struct Program {
@@ -65,7 +62,7 @@ impl Program {
     #[track_caller]
     pub fn line(&self, part: &str) -> String {
         loop {
-            match self.lines.lock().unwrap().recv_timeout(LIMIT) {
+            match self.lines.lock().unwrap().recv_timeout(PATIENCE) {
                 Ok(line) if line.contains(part) => return line,
                 Ok(_) => {}
                 Err(RecvTimeoutError::Timeout) => panic!("`{}` prints no `{part}`", self.name),

@@ -1,14 +1,11 @@
 //! The order services on HTTP, and their client.
 
-use std::time::Duration;
-
 use serde::{Deserialize, Serialize};
 use ureq::http::Response;
 use ureq::{Agent, Body};
 
 use super::instances::Instances;
-
-pub const LIMIT: Duration = Duration::from_secs(20);
+use lock_test_support::time::PATIENCE;
 
 #[derive(Serialize)]
 struct NewOrder {
@@ -33,7 +30,7 @@ impl Site {
     pub fn start(programs: &[&'static str], lock: &str) -> Self {
         let client = Agent::config_builder()
             .http_status_as_error(false)
-            .timeout_global(Some(LIMIT))
+            .timeout_global(Some(PATIENCE))
             .build()
             .into();
         Self {

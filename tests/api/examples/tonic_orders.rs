@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tonic::transport::Channel;
@@ -7,14 +6,13 @@ use tonic::{Code, Status};
 
 use super::instances::Instances;
 use lock_test_support::server::Server;
-use lock_test_support::time::eventually;
+use lock_test_support::time::{PATIENCE, eventually};
 use orders_rpc::orders_client::OrdersClient;
 use orders_rpc::{NewOrder, Order, OrderId};
 
 #[path = "../../../examples/orders_rpc/mod.rs"]
 mod orders_rpc;
 
-const LIMIT: Duration = Duration::from_secs(20);
 const PROGRAMS: [&str; 2] = ["tonic_orders"; 2];
 
 /// Instances of the service, and a client of each.
@@ -28,7 +26,7 @@ impl Site {
         let instances = Instances::start(&PROGRAMS, lock);
         let client = async |instance| {
             let endpoint = Channel::from_shared(instances.address(instance).to_owned());
-            let channel = endpoint.unwrap().timeout(LIMIT).connect().await;
+            let channel = endpoint.unwrap().timeout(PATIENCE).connect().await;
             OrdersClient::new(channel.unwrap())
         };
         let clients = [client(0).await, client(1).await];
@@ -122,10 +120,12 @@ async fn terminated_tonic_instance_finishes_running_call() {
     let server = Server::start();
     let site = Site::start(&server.url()).await;
     let id = site.create(0).await;
+    let database = site.instances.stop_writes();
     let call = tokio::spawn(site.ship(0, id));
     let key = format!("lock:order:{id}");
     eventually("the order is being shipped", || server.exists(&key));
     site.instances.terminate(0);
+    drop(database);
     assert_eq!(call.await.unwrap().unwrap().parcels.len(), 1);
     assert!(site.find(1, id).await.shipped);
     site.instances.stop();

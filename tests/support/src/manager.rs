@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockManager, Report};
+use lock_runtime::{Config, LockError, LockGuard, LockManager, Report};
 
 use crate::time::{NOISE, millis, soon};
 use tokio::time::Instant;
@@ -37,14 +37,23 @@ pub async fn use_once(locks: &LockManager, key: &str) {
     guard.release().await.unwrap();
 }
 
-/// Returns the error of connecting, and its text with those of its sources. Asserts that it comes within the
-/// connect timeout, and that neither the error nor the configuration shows the secret.
+/// Waits until a renewal has succeeded that was sent from now on.
+pub async fn until_renewed(guard: &LockGuard, ttl: Duration) {
+    let watch = Instant::now();
+    let renewed = async {
+        while guard.remaining() + watch.elapsed() <= ttl {
+            assert!(guard.is_valid(), "the lease ends");
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    soon(renewed).await;
+}
+
+/// Returns the error of connecting, and its text with those of its sources. Asserts that neither the error nor the configuration shows the secret.
 pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, String) {
     let config = config.into().connect_timeout(millis(5000));
     assert!(!format!("{config:?}").contains(secret));
-    let watch = Instant::now();
-    let error = LockManager::connect(config).await.unwrap_err();
-    assert!(watch.elapsed() < millis(5000) + NOISE, "{error}");
+    let error = soon(LockManager::connect(config)).await.unwrap_err();
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(error) = source {

@@ -62,6 +62,13 @@ impl Postgres {
         ));
     }
 
+    /// Ends the lease of a lock, as time does.
+    pub fn end_lease(&self, key: &str) {
+        self.execute(&format!(
+            "UPDATE {SCHEMA}.held SET expires_at = clock_timestamp() WHERE name = 'lock:{key}'"
+        ));
+    }
+
     /// Gives a held lock to a holder that is no client of the library.
     pub fn steal(&self, key: &str, ttl: Duration) {
         self.execute(&format!(
