@@ -273,7 +273,7 @@ async fn panicking_subscriber_loses_no_lease() {
     let lost = locks.lock("panics:event").ttl(ttl / 100).renew(false);
     let lost = lost.acquire().await.unwrap();
     soon(lost.lost()).await;
-    until_renewed(&kept, ttl).await;
+    until_renewed([&kept]).await;
 }
 
 #[tokio::test]

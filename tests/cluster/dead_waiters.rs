@@ -6,7 +6,7 @@ use lock_runtime::Config;
 
 use super::shared;
 use lock_test_support::manager::connected;
-use lock_test_support::time::{Timed, millis, soon};
+use lock_test_support::time::{NOISE, Timed, millis, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -19,6 +19,7 @@ fn fair(url: &str) -> Config {
 
 #[test]
 fn killed_waiters_delay_others_by_2_s_and_a_fifth_each() {
+    let _timed = Timed::start();
     if let Some(arguments) = arguments() {
         return block_on(async {
             let locks = connected(fair(&arguments[0])).await;
@@ -42,14 +43,13 @@ fn killed_waiters_delay_others_by_2_s_and_a_fifth_each() {
         let last = tokio::spawn(other.lock(KEY).wait(LONG).acquire());
         cluster.until_waiting(KEY, DEAD + 1);
         dead.iter_mut().for_each(Worker::kill);
-        let _timed = Timed::start();
         holder.release().await.unwrap();
         let start = Instant::now();
         let guard = soon(last).await.unwrap().unwrap();
-        let most = millis(2000 + 200 * DEAD as u64 + 50);
+        let most = millis(2000 + 200 * DEAD as u64);
         let waited = start.elapsed();
         println!("{DEAD} killed: {waited:?} of {most:?}");
-        assert!(waited < most, "{waited:?}, and {most:?} at most");
+        assert!(waited <= most + NOISE, "{waited:?}, and {most:?} at most");
         guard.release().await.unwrap();
         locks.shutdown().await;
         other.shutdown().await;

@@ -7,7 +7,7 @@ use tokio::task::JoinSet;
 use super::shared;
 use lock_test_support::manager::connected;
 use lock_test_support::rng::Rng;
-use lock_test_support::time::{millis, patient};
+use lock_test_support::time::{PATIENCE, millis, patient};
 
 #[allow(dead_code, reason = "the library's module, used in part")]
 #[path = "../../lock-runtime/src/engine/redis/hash_slot.rs"]
@@ -65,14 +65,14 @@ async fn any_key_can_be_locked_and_waited_for() {
     let locks = connected(patient(cluster.url())).await;
     let others = connected(patient(cluster.url())).await;
     let mut rng = Rng::random();
-    let keys: HashSet<String> = (0..200).map(|_| random_key(&mut rng)).collect();
+    let keys: HashSet<String> = (0..60).map(|_| random_key(&mut rng)).collect();
     let mut tasks = JoinSet::new();
     for key in keys {
         let (locks, others) = (locks.clone(), others.clone());
         tasks.spawn(async move {
             let held = locks.lock(&key).acquire().await.unwrap();
             let first = held.fencing_token().await.unwrap();
-            let next = others.lock(&key).wait(millis(20_000)).acquire();
+            let next = others.lock(&key).wait(PATIENCE).acquire();
             let release = async {
                 tokio::time::sleep(millis(50)).await;
                 held.release().await.unwrap();
@@ -84,9 +84,7 @@ async fn any_key_can_be_locked_and_waited_for() {
             next.release().await.unwrap();
         });
     }
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
+    tasks.join_all().await;
     locks.shutdown().await;
     others.shutdown().await;
 }

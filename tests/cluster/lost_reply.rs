@@ -5,9 +5,10 @@ use std::collections::HashMap;
 use lock_runtime::{Config, LockManager};
 
 use lock_test_support::cluster::Cluster;
+use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Monitor;
-use lock_test_support::time::{NOISE, eventually, millis, soon, within};
+use lock_test_support::time::{eventually, millis, soon};
 
 /// A cluster whose nodes announce proxies as their addresses.
 struct Fixture {
@@ -42,8 +43,8 @@ impl Fixture {
     /// Connects a manager whose requests are sent by the I/O thread, or by the test's own runtime.
     async fn connect(&self, from: From) -> LockManager {
         let seed = self.proxies[0].port();
-        let locks = LockManager::connect(Config::new(format!("redis-cluster://127.0.0.1:{seed}")));
-        let locks = locks.await.unwrap();
+        let config = Config::new(format!("redis-cluster://127.0.0.1:{seed}"));
+        let locks = connected(config.command_timeout(millis(2000))).await;
         // Loads the scripts and opens all connections.
         let times = match from {
             From::Io => 20,
@@ -82,10 +83,12 @@ fn acquisitions(monitor: Monitor, fixture: &Fixture, node: usize) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn acquire_with_lost_reply_is_never_sent_twice() {
+async fn request_with_lost_reply_is_never_sent_twice() {
     let fixture = Fixture::start();
-    carries_out_nothing_twice(&fixture, From::Io).await;
-    carries_out_nothing_twice(&fixture, From::Home).await;
+    for from in [From::Io, From::Home] {
+        carries_out_nothing_twice(&fixture, from).await;
+        stops_what_was_on_its_way(&fixture, from).await;
+    }
 }
 
 async fn carries_out_nothing_twice(fixture: &Fixture, from: From) {
@@ -114,7 +117,7 @@ async fn carries_out_nothing_twice(fixture: &Fixture, from: From) {
     // A request without a reply is given up as well, and its effect is undone.
     let monitor = fixture.cluster.node(node).monitor();
     fixture.proxies[node].hold_replies();
-    let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
+    let error = soon(locks.lock("row").try_acquire()).await;
     assert!(error.unwrap_err().is_unavailable());
     fixture.proxies[node].heal();
     eventually("the lock is free", free);
@@ -125,19 +128,12 @@ async fn carries_out_nothing_twice(fixture: &Fixture, from: From) {
 }
 
 /// Requests in flight when a connection breaks are not executed after its replacement is made.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn requests_in_flight_are_killed_with_their_connection() {
-    let fixture = Fixture::start();
-    stops_what_was_on_its_way(&fixture, From::Io).await;
-    stops_what_was_on_its_way(&fixture, From::Home).await;
-}
-
 async fn stops_what_was_on_its_way(fixture: &Fixture, from: From) {
     let locks = fixture.connect(from).await;
     let node = fixture.master_of("row");
     // Only requests on this connection are held back.
     fixture.proxies[node].strand();
-    let error = within(millis(500) + NOISE, locks.lock("row").try_acquire()).await;
+    let error = soon(locks.lock("row").try_acquire()).await;
     assert!(error.unwrap_err().is_unavailable());
     // The next connection is made, and the requests on the first one arrive.
     let guard = soon(locks.lock("row").acquire()).await.unwrap();

@@ -1,14 +1,14 @@
 //! Renewal of many leases over all nodes.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use lock_runtime::{LockGuard, LockManager};
 use tokio::task::JoinSet;
 
 use super::keys::hash_slot::slot_of;
 use lock_test_support::cluster::Cluster;
-use lock_test_support::manager::{connected, silent};
-use lock_test_support::time::{millis, patient};
+use lock_test_support::manager::{connected, silent, until_renewed};
+use lock_test_support::time::{millis, patient, soon};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -25,25 +25,20 @@ async fn take(
     tasks.join_all().await
 }
 
+/// Then one node is paused, which loses only its own locks.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn thousands_of_locks_are_renewed_in_batches_per_slot() {
-    let cluster = Cluster::plan().without_replicas().start();
+    let mut cluster = Cluster::plan().without_replicas().start();
     let locks = connected(silent(patient(cluster.url()))).await;
-    let ttl = millis(4000);
-    let spread = take(&locks, (0..3000).map(|n| format!("row:{n}")), ttl).await;
+    let ttl = millis(9000);
+    let mut guards = take(&locks, (0..3000).map(|n| format!("row:{n}")), ttl).await;
     let calls = || -> u64 {
-        (0..3)
-            .map(|node| cluster.node(node).calls(&["evalsha"]))
-            .sum()
+        let nodes = cluster.nodes().iter();
+        nodes.map(|node| node.calls(&["evalsha"])).sum()
     };
-    let before = calls();
-    let together = take(&locks, (0..2000).map(|n| format!("{{one slot}}:{n}")), ttl).await;
-    let from = std::time::Instant::now();
-    // Past the first lease, so that only renewals have kept the locks.
-    tokio::time::sleep(ttl * 3 / 2).await;
-    for guard in spread.iter().chain(&together) {
-        guard.ensure_valid_for(millis(100)).unwrap();
-    }
+    let (before, from) = (calls(), Instant::now());
+    guards.extend(take(&locks, (0..2000).map(|n| format!("{{one slot}}:{n}")), ttl).await);
+    until_renewed(&guards).await;
     let rounds = from.elapsed().as_millis() as u64 / (ttl.as_millis() as u64 / 3) + 2;
     // Locks of one slot are renewed in batches of at most 200, as they fall due.
     let most = rounds * (3000 + 2000 / 10);
@@ -52,39 +47,25 @@ async fn thousands_of_locks_are_renewed_in_batches_per_slot() {
         "{} calls, {most} expected",
         calls() - before
     );
-    drop((spread, together));
-    locks.shutdown().await;
-}
 
-/// A paused node loses only its own locks.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn paused_node_does_not_delay_renewals_on_others() {
-    let mut cluster = Cluster::plan().without_replicas().start();
-    let locks = connected(silent(patient(cluster.url()))).await;
-    let ttl = millis(4000);
-    let guards = take(&locks, (0..6000).map(|n| format!("row:{n}")), ttl).await;
-    cluster.node_mut(1).pause();
-    tokio::time::sleep(ttl * 3 / 2).await;
     let frozen = Cluster::first_slot(1)..Cluster::first_slot(2);
-    let (mut kept, mut lost) = (0, 0);
-    for guard in &guards {
-        match frozen.contains(&slot_of(&format!("lock:{}", guard.key()))) {
-            true => {
-                assert!(
-                    !guard.is_valid(),
-                    "`{}` cannot be confirmed as held",
-                    guard.key()
-                );
-                lost += 1;
-            }
-            false => {
-                assert!(guard.is_valid(), "`{}` is on another node", guard.key());
-                kept += 1;
-            }
+    let is_frozen = |guard: &LockGuard| frozen.contains(&slot_of(&format!("lock:{}", guard.key())));
+    let (lost, kept): (Vec<_>, Vec<_>) = guards.into_iter().partition(is_frozen);
+    assert!(
+        kept.len() > 1500 && lost.len() > 750,
+        "{} kept, {} lost",
+        kept.len(),
+        lost.len()
+    );
+    cluster.node_mut(1).pause();
+    let all_lost = async {
+        while lost.iter().any(LockGuard::is_valid) {
+            tokio::time::sleep(millis(10)).await;
         }
-    }
-    assert!(kept > 3000 && lost > 1500, "{kept} kept, {lost} lost");
+    };
+    soon(all_lost).await;
+    until_renewed(&kept).await;
     cluster.node_mut(1).resume();
-    drop(guards);
+    drop((kept, lost));
     locks.shutdown().await;
 }

@@ -10,7 +10,7 @@ use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::{Sentinels, Setup};
 use lock_test_support::server::Server;
-use lock_test_support::time::{millis, patient, soon};
+use lock_test_support::time::{PATIENCE, millis, patient, soon};
 use tokio::task::spawn_blocking;
 
 /// What a client has.
@@ -42,7 +42,7 @@ impl Client {
         for n in 0..6 {
             let key = format!("row:{n}");
             let guard = locks.lock(&key).acquire().await.unwrap();
-            let next = tokio::spawn(others.lock(&key).wait(millis(20_000)).acquire());
+            let next = tokio::spawn(others.lock(&key).wait(PATIENCE).acquire());
             tokio::time::sleep(millis(20)).await;
             guard.release().await.unwrap();
             let next = soon(next).await.unwrap().unwrap();

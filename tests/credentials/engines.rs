@@ -9,9 +9,9 @@ use super::providers::bad_providers_are_reported;
 use super::rotation::{Account, rotate};
 use super::{SECRET, USER, Vault};
 use lock_test_support::etcd::Etcd;
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, use_once};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{eventually, millis, patient};
+use lock_test_support::time::{eventually, patient};
 use lock_test_support::zookeeper::ZooKeeper;
 use tokio::task::spawn_blocking;
 
@@ -78,7 +78,7 @@ async fn zookeeper_asks_before_each_connection() {
     let (vault, proxy) = (Vault::new(), Proxy::to(zookeeper.port(0)));
     let config = Config::new(format!("zookeeper://127.0.0.1:{}", proxy.port()));
     let locks = connected(patient(vault.config(config))).await;
-    let guard = locks.lock("row").ttl(millis(9000)).acquire().await.unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
     let (mut user, mut stranger) = (zookeeper.client(), zookeeper.client());
     user.login(&format!("{USER}:{SECRET}-0")).unwrap();
     assert_eq!(user.children("/lock/row").len(), 1);
@@ -88,8 +88,7 @@ async fn zookeeper_asks_before_each_connection() {
         proxy.cut();
         proxy.heal();
         eventually("it is asked", || vault.asked() > before);
-        let other = locks.lock("other").wait(millis(20_000)).acquire();
-        other.await.unwrap().release().await.unwrap();
+        use_once(&locks, "other").await;
     }
     assert!(guard.is_valid());
     guard.release().await.unwrap();

@@ -11,9 +11,8 @@ use std::time::Duration;
 use lock_runtime::{Config, LockError, LockManager};
 
 use super::{SECRET, USER, Vault, postgres, redis, text};
-use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, millis, soon, within};
-use tokio::time::Instant;
+use lock_test_support::manager::{connected, until_renewed, use_once};
+use lock_test_support::time::{PATIENCE, millis, soon};
 
 type Login = Result<(String, String), Box<dyn Error + Send + Sync>>;
 
@@ -110,12 +109,10 @@ fn give_up() -> ! {
     resume_unwind(Box::new("the test requires this panic"))
 }
 
-/// Asserts that connecting fails in time, for a reason that may pass.
+/// Asserts that connecting fails, for a reason that may pass.
 async fn cannot_connect(config: Config, limit: Duration) -> LockError {
-    let watch = Instant::now();
-    let error = LockManager::connect(config.connect_timeout(limit)).await;
+    let error = soon(LockManager::connect(config.connect_timeout(limit))).await;
     let error = error.unwrap_err();
-    assert!(watch.elapsed() < limit + NOISE, "{error}");
     assert!(error.is_unavailable(), "{error}");
     let shown = format!("{} {error:?}", text(&error));
     assert!(!shown.contains(SECRET), "{shown}");
@@ -178,22 +175,21 @@ async fn connecting_to_postgres_fails_with_the_error_of_the_provider() {
 /// whatever the provider does.
 async fn held_lock_survives(config: Config, kill: impl Fn() -> usize) {
     let provider = Provider::new(Conduct::Works);
+    let config = config.command_timeout(PATIENCE);
     let locks = connected(provider.of(config.clone()).connect_timeout(millis(800))).await;
     let other = connected(Provider::new(Conduct::Works).of(config)).await;
-    let ttl = millis(15_000);
-    let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
-    let others = other
-        .lock("other")
-        .ttl(millis(3000))
+    let guard = locks
+        .lock("row")
+        .ttl(millis(12_000))
         .acquire()
         .await
         .unwrap();
+    let others = other.lock("other").acquire().await.unwrap();
     let bad = BAD.into_iter();
     for (conduct, words) in bad.chain([(Conduct::WrongPassword, "")]) {
         provider.set(conduct);
         assert!(kill() > 0);
-        let watch = Instant::now();
-        let refused = locks.lock("next").wait(millis(2000)).acquire().await;
+        let refused = locks.lock("next").wait(millis(1200)).acquire().await;
         let error = refused.unwrap_err();
         assert!(error.is_unavailable(), "{conduct:?}: {error}");
         assert!(
@@ -202,13 +198,12 @@ async fn held_lock_survives(config: Config, kill: impl Fn() -> usize) {
             text(&error)
         );
         assert!(!text(&error).contains(SECRET), "{}", text(&error));
-        assert!(watch.elapsed() < millis(2000) + NOISE * 2);
         assert!(guard.is_valid() && others.is_valid(), "{conduct:?}");
         provider.set(Conduct::Works);
         // A provider that works may be late, too, on a busy machine.
         let next = async {
             loop {
-                match locks.lock("next").wait(millis(20_000)).acquire().await {
+                match locks.lock("next").wait(PATIENCE).acquire().await {
                     Err(error) if error.is_unavailable() => {}
                     next => return next.unwrap(),
                 }
@@ -216,14 +211,8 @@ async fn held_lock_survives(config: Config, kill: impl Fn() -> usize) {
         };
         let next = soon(next).await;
         next.release().await.unwrap();
-        // It is renewed again.
-        let renewed = async {
-            while guard.remaining() < ttl * 5 / 8 {
-                tokio::time::sleep(millis(10)).await;
-            }
-        };
-        within(ttl, renewed).await;
     }
+    until_renewed([&guard, &others]).await;
     guard.release().await.unwrap();
     others.release().await.unwrap();
 }
@@ -253,15 +242,7 @@ async fn slow_provider_is_awaited() {
     let locks = connected(config).await;
     for _ in 0..3 {
         assert!(server.query::<usize>(&format!("CLIENT KILL USER {USER}")) > 0);
-        let watch = Instant::now();
-        let lock = locks
-            .lock("row")
-            .wait(millis(10_000))
-            .acquire()
-            .await
-            .unwrap();
-        assert!(watch.elapsed() < millis(700) + NOISE * 2);
-        lock.release().await.unwrap();
+        use_once(&locks, "row").await;
     }
 }
 
@@ -295,11 +276,7 @@ async fn provider_may_fail_at_the_start() {
         text(&error)
     );
     provider.set(Conduct::Works);
-    let guard = locks
-        .lock("row")
-        .wait(millis(20_000))
-        .acquire()
-        .await
-        .unwrap();
+    let lock = locks.lock("row").wait(PATIENCE);
+    let guard = lock.acquire().await.unwrap();
     guard.release().await.unwrap();
 }

@@ -12,10 +12,10 @@ use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
-use lock_test_support::time::{millis, patient, soon};
+use lock_test_support::time::{PATIENCE, millis, patient, soon};
 use tokio::task::{JoinSet, spawn_blocking};
 
-const ROUNDS: usize = 12;
+const ROUNDS: usize = 8;
 const HELD: usize = 8;
 const CONTENDED: usize = 4;
 
@@ -80,7 +80,7 @@ pub async fn rotate(account: impl Account, config: Config) {
         killed += rotated.await.unwrap();
         tokio::time::sleep(millis(300)).await;
         let fresh = managers[round % 2].lock(format!("fresh:{round}"));
-        let fresh = fresh.wait(millis(20_000)).acquire().await.unwrap();
+        let fresh = fresh.wait(PATIENCE).acquire().await.unwrap();
         fresh.release().await.unwrap();
     }
     ends.store(true, Ordering::SeqCst);
@@ -112,7 +112,7 @@ async fn call_on(
 ) -> usize {
     let mut acquired = 0;
     while !ends.load(Ordering::SeqCst) {
-        let lock = locks.lock(&key).ttl(TTL).wait(millis(20_000));
+        let lock = locks.lock(&key).ttl(TTL).wait(PATIENCE);
         let guard = lock.acquire().await.unwrap();
         assert_eq!(inside.fetch_add(1, Ordering::SeqCst), 0, "two hold {key}");
         tokio::time::sleep(millis(3)).await;

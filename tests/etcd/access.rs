@@ -51,7 +51,7 @@ async fn invalid_token_is_replaced() {
     etcd.ctl(&["auth", "disable"]);
     etcd.ctl(&["auth", "enable"]);
     // With a new token.
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     guard.release().await.unwrap();
     let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();

@@ -27,7 +27,7 @@ async fn killed_leader_ends_no_lock() {
     let leader = etcd.leader();
     etcd.kill(leader);
     // At the next leader.
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     guard.release().await.unwrap();
     let next = soon(waiter).await.unwrap().unwrap();
     next.release().await.unwrap();

@@ -47,7 +47,7 @@ async fn revoked_lease_is_noticed() {
     assert!(loss.is_lost(), "{loss}");
     // The next one gets a new lease.
     let again = locks.lock("row").ttl(ttl).acquire().await.unwrap();
-    until_renewed(&again, ttl).await;
+    until_renewed([&again]).await;
     assert!(kept.is_valid());
     again.release().await.unwrap();
     kept.release().await.unwrap();

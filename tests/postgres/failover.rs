@@ -47,7 +47,7 @@ async fn lock_survives_failover_to_synchronous_standby() {
     let waiter = tokio::spawn(other.lock("row").acquire());
     standby.until_waiting("row", 1);
     // Renewals go to the new server.
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     assert!(!waiter.is_finished());
     guard.release().await.unwrap();
     let guard = soon(waiter).await.unwrap().unwrap();

@@ -53,7 +53,7 @@ async fn connections_ended_by_the_server_are_replaced() {
         assert!(fixture.terminate_connections() > 0);
         use_once(fixture.locks(), &format!("other:{n}")).await;
     }
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     guard.release().await.unwrap();
     let left = fixture.connections();
     assert!((1..=2).contains(&left), "{left} connections");

@@ -83,7 +83,7 @@ async fn pool_of_its_own_keeps_locks_from_the_transactions_that_they_protect() {
     let late = client_of(&pooler.url()).await;
     let query = tokio::time::timeout(millis(300), late.batch_execute("SELECT 1"));
     assert!(query.await.is_err(), "the pool has another connection");
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     for transaction in transactions {
         transaction.commit().await.unwrap();
     }
@@ -106,7 +106,7 @@ async fn restarted_pooler_costs_no_lock() {
     for n in 0..2 {
         pooler.restart();
         use_once(&locks, &format!("other:{n}")).await;
-        until_renewed(&guard, ttl).await;
+        until_renewed([&guard]).await;
     }
     guard.release().await.unwrap();
     server.until_gone("row");

@@ -24,7 +24,7 @@ pub async fn works(url: &str) {
     let ttl = millis(6000);
     let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
     let waiter = tokio::spawn(other.lock("row").acquire());
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     let token = guard.fencing_token().await.unwrap();
     guard.release().await.unwrap();
     let guard = soon(waiter).await.unwrap().unwrap();

@@ -187,7 +187,7 @@ async fn renewals_pass_an_ensured_transaction() {
     let guard = guard.unwrap();
     let transaction = pinned.client.transaction().await.unwrap();
     ensure(&transaction, &guard).await.unwrap();
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     ensure(&transaction, &guard).await.unwrap();
     transaction.commit().await.unwrap();
     guard.release().await.unwrap();
@@ -273,7 +273,7 @@ async fn downgrade_beside_an_ensured_transaction_admits_readers_at_its_end() {
     let reader = pinned.other.lock("account").read();
     let early = reader.try_acquire().await.unwrap();
     assert!(early.is_none(), "the transaction still excludes readers");
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     transaction.commit().await.unwrap();
     let reader = soon(pinned.other.lock("account").read().acquire()).await;
     let reader = reader.unwrap();

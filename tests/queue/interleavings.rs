@@ -8,44 +8,56 @@ use lock_model::server::{Rules, UNLIMITED};
 use lock_model::walk::Walk;
 use lock_model::world::{Faults, Setting};
 
+use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
 
+/// The number of steps, which `LOCK_STEPS` raises.
+fn steps() -> usize {
+    std::env::var("LOCK_STEPS").map_or(3, |steps| steps.parse().unwrap())
+}
+
+/// Plays every seventh order, from a random one on, or all of them if `LOCK_STEPS` asks for more than three steps.
 #[test]
 fn real_scripts_match_model_in_all_scenes() {
     let server = Server::start();
     let mut real = RealServer::open(&server.socket());
-    let mut orders = 0;
+    let every = if steps() > 3 { 1 } else { 7 };
+    let mut number = Rng::random().below(every);
+    let mut play = |trace| {
+        number += 1;
+        if number.is_multiple_of(every) {
+            real.play(trace);
+        }
+    };
     for scene in SCENES.iter().chain(SCENES_OF_A_NETWORK) {
-        orders += scene.play(Rules::default(), |trace| real.play(trace));
+        scene.play(Rules::default(), &mut play);
     }
     for scene in SHARED_SCENES {
-        orders += scene.play(scene.rules(Rules::default()), |trace| real.play(trace));
+        scene.play(scene.rules(Rules::default()), &mut play);
     }
     real.end();
-    println!("{orders} orders");
+    println!("one of {every} orders of {number}");
 }
 
-/// Takes four steps, or `LOCK_STEPS`.
+/// Takes three steps, or `LOCK_STEPS`.
 #[test]
 fn real_scripts_match_model_for_three_clients() {
-    let steps = std::env::var("LOCK_STEPS").map_or(4, |steps| steps.parse().unwrap());
+    let steps = steps();
     let server = Server::start();
     let mut real = RealServer::open(&server.socket());
     for limits in [[1, 1, 1], [UNLIMITED, 1, UNLIMITED], [2, 3, UNLIMITED]] {
         let rules = Setting::default().with_limits(&limits).rules;
         let traces = all(3, steps, rules, &mut |trace| real.play(trace));
         println!("{traces} traces of {steps} steps, limits {limits:?}");
-        if steps == 4 {
-            assert_eq!(traces, 41_091);
-        }
+        assert!(steps != 4 || traces == 41_091, "{traces}");
     }
     real.end();
 }
 
-/// Takes 2000 random walks, or `LOCK_WALKS`.
+/// Takes 150 random walks, or `LOCK_WALKS`.
 #[test]
 fn real_scripts_match_model_in_random_faulty_walks() {
-    let walks = std::env::var("LOCK_WALKS").map_or(2000, |walks| walks.parse().unwrap());
+    let walks = std::env::var("LOCK_WALKS").map_or(150, |walks| walks.parse().unwrap());
     let server = Server::start();
     let mut real = RealServer::open(&server.socket());
     let faults = Faults {

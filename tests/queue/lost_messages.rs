@@ -1,8 +1,8 @@
 //! Lost messages delay waiters and have no other effect.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use std::time::Instant;
 
 use lock_runtime::{Config, LockManager};
 use tokio::task::JoinSet;
@@ -11,51 +11,40 @@ use super::fixture::{LONG, fair, managers_with, waits};
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::{
-    NOISE, comes_true_within, eventually, millis, patient, soon, within,
-};
-use tokio::time::Instant;
+use lock_test_support::time::{NOISE, Timed, comes_true_within, eventually, millis, patient, soon};
 
-/// Acquires the lock `rounds` times on each manager, concurrently. Returns the longest wait.
-async fn take_turns(managers: &[LockManager], rounds: usize) -> Duration {
-    let longest = Arc::new(AtomicU64::new(0));
+/// Acquires the lock `rounds` times on each manager, concurrently.
+async fn take_turns(managers: &[LockManager], rounds: usize) {
     let mut tasks = JoinSet::new();
     for locks in managers {
-        let (locks, longest) = (locks.clone(), longest.clone());
+        let locks = locks.clone();
         tasks.spawn(async move {
             for _ in 0..rounds {
-                let start = Instant::now();
                 let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
-                let waited = start.elapsed().as_millis() as u64;
-                longest.fetch_max(waited, Relaxed);
                 tokio::time::sleep(millis(1)).await;
-                assert!(guard.is_valid());
                 guard.release().await.unwrap();
             }
         });
     }
     soon(tasks.join_all()).await;
-    Duration::from_millis(longest.load(Relaxed))
 }
 
+/// Without messages, polling alone serves the queue.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_messages_delay_waiters_briefly() {
+async fn waiters_are_served_however_many_messages_are_lost() {
     let server = Server::start();
-    let proxy = Proxy::losing_messages(server.port(), 5);
-    let managers = managers_with(4, || patient(fair(&proxy.url()))).await;
-    let longest = take_turns(&managers, 60).await;
-    let lost = proxy.lost_messages();
-    println!("{lost} messages lost; the longest wait was {longest:?}");
-    assert!(lost > 3, "{lost} messages lost");
-    assert!(
-        longest < Duration::from_secs(3),
-        "{longest:?} for one turn of four"
-    );
+    for percent in [20, 100] {
+        let proxy = Proxy::losing_messages(server.port(), percent);
+        let managers = managers_with(4, || patient(fair(&proxy.url()))).await;
+        while proxy.lost_messages() < 4 {
+            take_turns(&managers, 3).await;
+        }
+    }
 }
 
 /// The first waiter of a process subscribes, and that connection is never answered.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn unanswered_subscription_delays_first_waiter_briefly() {
+async fn first_waiter_is_served_despite_an_unanswered_subscription() {
     let server = Server::start();
     let proxy = Proxy::to(server.port());
     let (other, locks) = (connected(server.url()), connected(patient(proxy.url())));
@@ -65,24 +54,14 @@ async fn unanswered_subscription_delays_first_waiter_briefly() {
     let waiter = tokio::spawn(locks.lock("door").wait(LONG).acquire());
     eventually("a subscription", || proxy.swallowed() == 1);
     held.release().await.unwrap();
-    let handed = within(millis(1000) + NOISE, waiter).await.unwrap().unwrap();
+    let handed = soon(waiter).await.unwrap().unwrap();
     handed.release().await.unwrap();
 }
 
-/// Without messages, polling alone serves the queue.
+/// The first waiter polls at least every half a second.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn waiters_are_served_without_messages() {
-    let server = Server::start();
-    let proxy = Proxy::losing_messages(server.port(), 100);
-    let managers = managers_with(3, || fair(&proxy.url())).await;
-    let longest = take_turns(&managers, 3).await;
-    assert!(proxy.lost_messages() > 0);
-    assert!(longest < Duration::from_secs(10), "{longest:?}");
-}
-
-/// Polling finds a grant whose message was lost, within the polling interval of the first waiter.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn lost_grant_message_is_found_by_polling() {
+async fn lost_grant_message_is_found_within_half_a_second() {
+    let _timed = Timed::start();
     let server = Server::start();
     let holders = connected(server.url()).await;
     let proxy = Proxy::losing_messages(server.port(), 100);
@@ -91,17 +70,18 @@ async fn lost_grant_message_is_found_by_polling() {
         let holder = holders.lock("door").acquire().await.unwrap();
         let waiter = waits(&locks, "door");
         server.until_waiting("door", 1);
+        let start = Instant::now();
         holder.release().await.unwrap();
         let guard = soon(waiter).await.unwrap().unwrap();
-        // The grant's lease is renewed.
-        assert!(guard.remaining() > millis(500), "{:?}", guard.remaining());
+        let waited = start.elapsed();
+        assert!(waited <= millis(500) + NOISE, "{waited:?}");
         guard.release().await.unwrap();
     }
     assert!(proxy.lost_messages() >= 4);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn killed_subscriptions_delay_waiters_briefly() {
+async fn waiters_are_served_though_subscriptions_are_killed() {
     let server = Arc::new(Server::start());
     let managers = managers_with(4, || patient(fair(&server.url()))).await;
     let done = Arc::new(AtomicBool::new(false));
@@ -122,18 +102,11 @@ async fn killed_subscriptions_delay_waiters_briefly() {
             }
         }
     });
-    let mut longest = Duration::ZERO;
-    // On a fast machine, the turns may be over before many subscriptions are killed.
     while killed.load(Relaxed) <= 5 {
-        longest = longest.max(take_turns(&managers, 150).await);
+        take_turns(&managers, 20).await;
     }
     done.store(true, Relaxed);
     killer.join().unwrap();
-    println!("{killed:?} subscriptions killed; the longest wait was {longest:?}");
-    assert!(
-        longest < Duration::from_secs(4),
-        "{longest:?} for one turn of four"
-    );
 }
 
 /// Waiters poll as soon as the subscription is back, so a missed message causes no further delay.
@@ -146,7 +119,6 @@ async fn waiter_polls_at_once_after_resubscribing() {
     server.until_waiting("door", 1);
     let second = waits(&managers[2], "door");
     server.until_waiting("door", 2);
-    tokio::time::sleep(millis(1000)).await;
     server.query::<usize>("CLIENT KILL TYPE pubsub");
     holder.release().await.unwrap();
     let first = async { first.await.unwrap().unwrap().release().await.unwrap() };

@@ -7,8 +7,8 @@ use lock_test_support::server::Server;
 
 /// How long a claim counts as alive, in microseconds, and how long a tombstone lasts.
 pub const ALIVE: u64 = 25_000_000;
-pub const TOMBSTONE: u64 = 500;
-/// How long a woken waiter counts as alive, in microseconds: long enough that no step is late.
+pub const TOMBSTONE: u64 = 30_000;
+/// How long a woken waiter counts as alive, in microseconds.
 pub const WOKEN: u64 = 2_000_000;
 
 pub struct Lua {

@@ -14,14 +14,12 @@ use super::lua::{Names, connect};
 use lock_test_support::exclusion::{Exclusion, UNLIMITED};
 use lock_test_support::rng::Rng;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, eventually, millis, soon};
+use lock_test_support::time::{millis, soon};
 
 /// The ttl of every plain lock, in milliseconds.
 const TTL: u64 = 20_000;
 /// How much earlier than the server a plain client counts its lease as ended.
 const MARGIN: Duration = millis(10);
-/// The lease of a lock that the server grants by itself.
-const GRANT: Duration = millis(2000);
 /// How often each kind of client holds the lock.
 const HOLDS: usize = 40;
 
@@ -128,12 +126,10 @@ impl Work {
     fn run(&self, kind: &Kind, client: &mut PlainClient, rng: &mut Rng) {
         while !self.is_done() {
             thread::sleep(pause(rng));
-            let waiting = self.exclusion.wait();
             let Some(held) = client.acquire(patience(rng)) else {
                 continue;
             };
             let holding = self.exclusion.enter(kind.name, kind.limit, held.until);
-            drop(waiting);
             thread::sleep(millis(rng.below(4)));
             drop(holding);
             let released = client.release(&held);
@@ -150,7 +146,6 @@ impl Work {
     async fn run_library(&self, kind: &Kind, lock: impl Fn() -> Lock, mut rng: Rng) {
         while !self.is_done() {
             tokio::time::sleep(pause(&mut rng)).await;
-            let waiting = self.exclusion.wait();
             let patience = patience(&mut rng);
             let guard = match lock().wait(patience).acquire().await {
                 Ok(guard) => guard,
@@ -161,7 +156,6 @@ impl Work {
             };
             let until = Instant::now() + guard.remaining();
             let holding = self.exclusion.enter(kind.name, kind.limit, until);
-            drop(waiting);
             tokio::time::sleep(millis(rng.below(4))).await;
             drop(holding);
             let until = Instant::now() + guard.remaining();
@@ -227,9 +221,6 @@ async fn plain_clients_and_all_kinds_of_locks_exclude_each_other() {
     for thread in threads {
         thread.join().unwrap();
     }
-    let gap = work.exclusion.longest_gap();
-    println!("no client held the lock for at most {gap:?}, though some waited");
-    assert!(gap < GRANT + NOISE, "{gap:?}");
 }
 
 /// A release that comes after its lease has ended.
@@ -255,5 +246,5 @@ async fn late_release_of_a_plain_client_affects_no_reader() {
         assert!(guard.is_valid());
         guard.release().await.unwrap();
     }
-    eventually("the lock is free", || !server.exists("lock:door"));
+    server.until_gone("lock:door");
 }

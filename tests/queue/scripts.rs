@@ -561,7 +561,7 @@ fn full_server_reserves_free_lock_for_first_waiter() {
 
 #[test]
 fn queue_keys_expire() {
-    let mut trace = Trace::new(Server::start(), "door");
+    let mut trace = Trace::new(Server::slow(), "door");
     trace.play(&[
         Acquires('d', true),
         Waits('a', IsQueued(0, 1)),
@@ -594,7 +594,7 @@ const ODD_KEYS: [&str; 12] = [
 
 #[test]
 fn any_key_is_accepted() {
-    let mut server = Server::start();
+    let mut server = Server::slow();
     for key in ODD_KEYS {
         let mut trace = Trace::new(server, key);
         trace.play(&[
@@ -684,7 +684,7 @@ fn key_of_wrong_type_counts_as_held() {
             .expect("a release")
     );
     let mut renew = lua.renew.prepare_invoke();
-    ask::<()>(&mut connection, &["SET", "lock:gate", "a", "PX", "500"]);
+    ask::<()>(&mut connection, &["SET", "lock:gate", "a", "PX", "30000"]);
     renew.key("lock:door").key("lock:gate");
     renew.arg("a").arg(TTL).arg("a").arg(TTL);
     let renewed: String = renew.invoke(&mut connection).expect("a renewal");

@@ -8,15 +8,14 @@ use tokio::task::JoinSet;
 
 use super::members::{Members, through};
 use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, millis};
-use tokio::time::Instant;
+use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
 /// Two independent managers repeatedly try to acquire a free lock at the same moment. One member is down, so
 /// each manager may get half of the other votes. Each time exactly one of them acquires the lock, within a
 /// few rounds.
 #[tokio::test]
 async fn concurrent_tries_elect_exactly_one_holder() {
-    const TIMES: u64 = 60;
+    const TIMES: u64 = 30;
 
     let mut members = Members::start(5);
     members.0[4].kill();
@@ -29,14 +28,11 @@ async fn concurrent_tries_elect_exactly_one_holder() {
     let mut both = Vec::new();
     for proxies in &proxies {
         // No timeout interferes.
-        let config = through(proxies).command_timeout(millis(3000));
-        both.push(connected(config).await);
+        both.push(connected(patient(through(proxies))).await);
     }
     let asked = members.asked();
     let mut won = [0; 2];
-    let mut longest = millis(0);
     for n in 0..TIMES {
-        let start = Instant::now();
         let barrier = Arc::new(Barrier::new(2));
         let mut tries = JoinSet::new();
         for (who, locks) in both.iter().enumerate() {
@@ -48,7 +44,6 @@ async fn concurrent_tries_elect_exactly_one_holder() {
             });
         }
         let tries = tries.join_all().await;
-        longest = longest.max(start.elapsed());
         let winners: Vec<_> = tries.iter().filter(|(_, guard)| guard.is_some()).collect();
         assert_eq!(winners.len(), 1, "exactly one acquires the lock");
         won[winners[0].0] += 1;
@@ -61,10 +56,9 @@ async fn concurrent_tries_elect_exactly_one_holder() {
     let commands = members.asked() - asked;
     // An election and a release take eight commands, as do a lost vote and its withdrawal.
     let rounds = commands as f64 / TIMES as f64 / 8.0;
-    println!("{won:?} won, {rounds:.1} times the commands without contention, {longest:?} at most");
+    println!("{won:?} won, {rounds:.1} times the commands without contention");
     assert!(won[0] > 0 && won[1] > 0, "{won:?}");
     assert!(rounds < 4.0, "{rounds} rounds");
-    assert!(longest < millis(500) + NOISE, "{longest:?}");
 }
 
 /// Many processes take turns at one lock, and never two hold it.
@@ -78,8 +72,8 @@ async fn waiters_hold_lock_one_at_a_time() {
         let (locks, inside) = (members.connect().await, inside.clone());
         tasks.spawn(async move {
             let mut last = 0;
-            for _ in 0..15 {
-                let lock = locks.lock("door").wait(millis(30_000));
+            for _ in 0..8 {
+                let lock = locks.lock("door").wait(2 * PATIENCE);
                 let guard = lock.acquire().await.unwrap();
                 assert_eq!(inside.fetch_add(1, Relaxed), 0, "two hold it");
                 let token = guard.fencing_token().await.unwrap();
@@ -91,11 +85,7 @@ async fn waiters_hold_lock_one_at_a_time() {
             locks.shutdown().await;
         });
     }
-    let start = Instant::now();
-    while let Some(done) = tasks.join_next().await {
-        done.unwrap();
-    }
-    println!("90 locks in {:?}", start.elapsed());
+    soon(tasks.join_all()).await;
     members.until_held_by("door", &[]);
     for server in members.0.iter().filter(|server| server.runs()) {
         assert_eq!(server.waiting("door"), 0);

@@ -2,18 +2,17 @@
 
 use std::time::{Duration, Instant};
 
-use tokio::task::JoinHandle;
-
 use super::members::{Members, through};
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{Timed, eventually, millis, soon};
+use lock_test_support::time::{NOISE, Timed, eventually, millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 const DEAD: usize = 4;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn black_holed_waiters_delay_others_by_2_s_and_a_fifth_each() {
+    let _timed = Timed::start();
     let members = Members::start(3);
     let proxies = members.proxies();
     let waiting = |count| {
@@ -34,17 +33,17 @@ async fn black_holed_waiters_delay_others_by_2_s_and_a_fifth_each() {
     }
     let last = tokio::spawn(other.lock("door").wait(LONG).acquire());
     waiting(DEAD + 1);
-    let _timed = Timed::start();
     proxies.iter().for_each(Proxy::black_hole);
     holder.release().await.unwrap();
     let start = Instant::now();
     let guard = soon(last).await.unwrap().unwrap();
-    let most = millis(2000 + 200 * DEAD as u64 + 50);
+    let most = millis(2000 + 200 * DEAD as u64);
     let waited = start.elapsed();
     println!("{DEAD} cut off: {waited:?} of {most:?}");
-    assert!(waited < most, "{waited:?}, and {most:?} at most");
+    assert!(waited <= most + NOISE, "{waited:?}, and {most:?} at most");
     proxies.iter().for_each(Proxy::heal);
-    dead.iter().for_each(JoinHandle::abort);
+    // A handle would keep the guard of a waiter that was not too late.
+    dead.into_iter().for_each(|waiter| waiter.abort());
     guard.release().await.unwrap();
     waiting(0);
     // A vote that arrives late is released through a proxy.

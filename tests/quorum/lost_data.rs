@@ -5,7 +5,7 @@ use std::time::Duration;
 use lock_runtime::LockError;
 
 use super::members::Members;
-use lock_test_support::time::{NOISE, comes_true_within, eventually, millis, within};
+use lock_test_support::time::{PATIENCE, comes_true_within, eventually, millis, soon};
 
 /// One member after the other restarts without data and gets the lock again from the holder. In the end no
 /// member has had the lock all along.
@@ -13,7 +13,7 @@ use lock_test_support::time::{NOISE, comes_true_within, eventually, millis, with
 async fn restarted_member_regains_lock_from_renewal() {
     let mut members = Members::start(3);
     let locks = members.connect().await;
-    let lock = locks.lock("door").ttl(millis(1500)).acquire();
+    let lock = locks.lock("door").ttl(millis(6000)).acquire();
     let guard = lock.await.unwrap();
     let token = guard.fencing_token().await.unwrap();
     members.until_held_by("door", &[0, 1, 2]);
@@ -49,8 +49,7 @@ async fn majority_restarted_too_early_allows_two_holders() {
         members.0[forgetful].kill();
         members.0[forgetful].restart();
     }
-    let lock = other.lock("door").wait(millis(5000));
-    let second = lock.acquire().await.unwrap();
+    let second = other.lock("door").acquire().await.unwrap();
     assert!(first.is_valid() && second.is_valid(), "two hold it");
     assert!(second.fencing_token().await.unwrap() > token);
     // The first holder learns of the loss from its next request, once it is connected to each member again:
@@ -81,9 +80,8 @@ async fn majority_restarted_after_lease_allows_one_holder() {
     for forgetful in [0, 1] {
         members.0[forgetful].kill();
     }
-    let waiting = other.lock("door").ttl(TTL).wait(millis(20_000)).acquire();
-    let waiting = tokio::spawn(waiting);
-    within(TTL + NOISE, first.lost()).await;
+    let waiting = tokio::spawn(other.lock("door").wait(2 * PATIENCE).acquire());
+    soon(first.lost()).await;
     tokio::time::sleep(TTL).await;
     assert!(
         !waiting.is_finished(),
@@ -91,7 +89,7 @@ async fn majority_restarted_after_lease_allows_one_holder() {
     );
     members.0[0].restart();
     members.0[1].restart();
-    let second = within(TTL + millis(3000), waiting).await.unwrap().unwrap();
+    let second = soon(waiting).await.unwrap().unwrap();
     assert!(!first.is_valid() && second.is_valid());
     let lost = first.release().await.unwrap_err();
     assert!(matches!(lost, LockError::Lost { .. }), "{lost}");
@@ -114,7 +112,7 @@ async fn paused_majority_keeps_lock() {
     eventually("the resumed members answer", || {
         members.0[0].exists("lock:door")
     });
-    let busy = other.lock("door").wait(millis(1000)).acquire().await;
+    let busy = other.lock("door").wait(millis(3000)).acquire().await;
     assert!(busy.unwrap_err().is_busy());
     first.release().await.unwrap();
     members.until_held_by("door", &[]);

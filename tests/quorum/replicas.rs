@@ -3,23 +3,23 @@
 use lock_runtime::LockManager;
 
 use super::members::Members;
+use lock_test_support::manager::until_renewed;
 use lock_test_support::replica::{master, replica_of};
-use lock_test_support::time::millis;
+use lock_test_support::time::{PATIENCE, millis, soon};
 
 #[tokio::test]
 async fn member_counts_only_with_acknowledging_replica() {
     let members = Members((0..3).map(|_| master()).collect());
     let mut replicas: Vec<_> = members.0.iter().map(replica_of).collect();
     let both = [members.connect().await, members.connect().await];
-    let lock = |locks: &LockManager| locks.lock("door").ttl(millis(1500)).replicas(1);
+    let lock = |locks: &LockManager| locks.lock("door").ttl(millis(6000)).replicas(1);
     replicas[0].kill();
     let guard = lock(&both[0]).acquire().await.unwrap();
-    let next = tokio::spawn(lock(&both[1]).wait(millis(20_000)).acquire());
+    let next = tokio::spawn(lock(&both[1]).wait(PATIENCE).acquire());
     // Two members suffice for renewal and for the next holder.
-    tokio::time::sleep(millis(2000)).await;
-    assert!(guard.is_valid());
+    until_renewed([&guard]).await;
     guard.release().await.unwrap();
-    let guard = next.await.unwrap().unwrap();
+    let guard = soon(next).await.unwrap().unwrap();
     assert!(guard.is_valid());
     guard.release().await.unwrap();
 

@@ -1,4 +1,4 @@
-//! A blocked thread keeps its lock; runtimes come and go under the global manager.
+//! Runtimes and threads come and go under the global manager.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -6,45 +6,11 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread::{self, ThreadId};
 
 use actix_web::{App, HttpServer, web};
-use lock_runtime::{LockError, LockManager, distributed_lock};
+use lock_runtime::{LockError, distributed_lock};
 
-use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{Timed, millis};
+use lock_test_support::time::millis;
 use lock_test_support::worker::{Worker, arguments, report_event};
-
-#[distributed_lock(key = "row", ttl = "1500ms", guard = lock, manager = locks)]
-async fn blocks(locks: &LockManager, server: &Server) -> Result<bool, LockError> {
-    let holder = || server.query::<Option<String>>("GET lock:row");
-    let token = holder();
-    let kept = (0..225).all(|_| {
-        thread::sleep(millis(20));
-        holder() == token
-    });
-    Ok(kept && lock.is_valid())
-}
-
-async fn is_kept(locks: &LockManager, server: &Server) {
-    let _timed = Timed::start();
-    let kept = blocks(locks, server).await;
-    assert!(matches!(kept, Ok(true)), "{kept:?}");
-}
-
-#[tokio::test]
-async fn lock_is_renewed_while_only_thread_is_blocked() {
-    let server = Server::start();
-    let locks = connected(server.url()).await;
-    is_kept(&locks, &server).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 1)]
-async fn lock_is_renewed_while_only_worker_is_blocked() {
-    let server = Server::start();
-    let locks = connected(server.url()).await;
-    tokio::spawn(async move { is_kept(&locks, &server).await })
-        .await
-        .unwrap();
-}
 
 #[distributed_lock(key = "global")]
 async fn global(value: u32) -> Result<u32, LockError> {

@@ -6,6 +6,7 @@ use lock_runtime::LockManager;
 
 use lock_test_support::manager::{connected, silent};
 use lock_test_support::server::Server;
+use lock_test_support::time::patient;
 
 /// Fields drop in order: first the manager, then the server, which checks for leftovers.
 pub struct Fixture {
@@ -16,7 +17,7 @@ pub struct Fixture {
 impl Fixture {
     pub async fn start() -> Self {
         let server = Server::start();
-        let locks = connected(silent(server.url())).await;
+        let locks = connected(silent(patient(server.url()))).await;
         Self { locks, server }
     }
 

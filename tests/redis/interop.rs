@@ -2,15 +2,12 @@
 
 use std::path::Path;
 use std::process::{Command, Stdio};
-use std::time::Duration;
 
 use lock_runtime::{Holder, LockError};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, PATIENCE, millis, soon, within};
+use lock_test_support::time::{PATIENCE, millis, soon};
 use lock_test_support::worker::Worker;
-
-const LONG: Duration = Duration::from_secs(20);
 
 /// Starts Python's `redis.lock.Lock`, which follows orders.
 fn python(fixture: &Fixture) -> Worker {
@@ -40,7 +37,7 @@ fn python(fixture: &Fixture) -> Worker {
 }
 
 /// A single test, since its first step installs redis-py.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn redis_py_and_library_exclude_each_other() {
     let fixture = Fixture::start().await;
     let mut python = python(&fixture);
@@ -57,10 +54,9 @@ async fn redis_py_and_library_exclude_each_other() {
             .unwrap()
             .is_none()
     );
-    let waiter = fixture.locks().lock("row").wait(LONG);
+    let waiter = fixture.locks().lock("row").wait(PATIENCE);
     let waiter = tokio::spawn(async move { waiter.acquire().await });
-    tokio::time::sleep(millis(100)).await;
-    assert!(!waiter.is_finished());
+    fixture.until_waiting("row", 1);
     python.order("release");
     python.expect("released");
     let guard = soon(waiter).await.unwrap().unwrap();
@@ -77,9 +73,7 @@ async fn redis_py_and_library_exclude_each_other() {
     // The lease of redis-py ends, the library acquires the lock, and the late release of redis-py does not
     // affect it.
     fixture.query::<()>("PEXPIRE lock:row 50");
-    let guard = within(millis(50) + NOISE, fixture.locks().lock("row").acquire())
-        .await
-        .unwrap();
+    let guard = soon(fixture.locks().lock("row").acquire()).await.unwrap();
     python.order("release");
     python.expect("not mine");
     assert!(fixture.exists("lock:row"));
@@ -136,7 +130,7 @@ async fn foreign_key_is_busy_and_said_to_be_none_of_a_lock() {
             fixture.locks().lock("row"),
             fixture.locks().lock("row").read(),
         ] {
-            let error = lock.wait(PATIENCE).acquire().await.unwrap_err();
+            let error = lock.wait(millis(1000)).acquire().await.unwrap_err();
             let LockError::Busy { holder, .. } = &error else {
                 panic!("{error}");
             };

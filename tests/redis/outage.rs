@@ -1,18 +1,17 @@
 //! Servers that restart, forget their scripts, or refuse writes, beyond the cases of `conformance::outage`.
 
-use lock_test_support::manager::connected;
+use lock_test_support::manager::{connected, until_renewed, use_once};
 use lock_test_support::server::Server;
-use lock_test_support::time::{millis, soon};
+use lock_test_support::time::{PATIENCE, eventually, millis, patient, soon};
 
 /// A waiter is served if the server recovers in time.
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiter_survives_server_restart() {
     let mut server = Server::start();
     server.query::<()>("SET lock:row other-client PX 60000");
     let locks = connected(server.url()).await;
-    let waiter = locks.lock("row").wait(millis(20_000));
-    let waiter = tokio::spawn(async move { waiter.acquire().await });
-    tokio::time::sleep(millis(200)).await;
+    let waiter = tokio::spawn(locks.lock("row").wait(PATIENCE).acquire());
+    server.until_waiting("row", 1);
     server.kill();
     tokio::time::sleep(millis(200)).await;
     assert!(!waiter.is_finished());
@@ -26,37 +25,29 @@ async fn waiter_survives_server_restart() {
 async fn flushed_scripts_are_loaded_again() {
     let server = Server::start();
     let locks = connected(server.url()).await;
-    for _ in 0..3 {
-        server.query::<()>("SCRIPT FLUSH");
-        let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
-        let token = guard.fencing_token().await.unwrap();
-        assert!(token > 0);
-        server.query::<()>("SCRIPT FLUSH");
-        tokio::time::sleep(millis(2000)).await;
-        assert!(guard.is_valid(), "the lock was renewed");
-        server.query::<()>("SCRIPT FLUSH");
-        guard.release().await.unwrap();
-        assert!(!server.exists("lock:row"));
-    }
+    server.query::<()>("SCRIPT FLUSH");
+    let guard = locks.lock("row").ttl(millis(6000)).acquire().await.unwrap();
+    assert!(guard.fencing_token().await.unwrap() > 0);
+    server.query::<()>("SCRIPT FLUSH");
+    until_renewed([&guard]).await;
+    server.query::<()>("SCRIPT FLUSH");
+    guard.release().await.unwrap();
+    assert!(!server.exists("lock:row"));
 }
 
 #[tokio::test]
 async fn connections_closed_by_server_are_replaced() {
     let server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(patient(server.url())).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     for n in 0..5 {
         assert!(server.query::<u64>("CLIENT KILL TYPE normal SKIPME yes") > 0);
-        let other = locks
-            .lock(format!("other:{n}"))
-            .wait(millis(1000))
-            .acquire();
-        soon(other).await.unwrap().release().await.unwrap();
+        use_once(&locks, &format!("other:{n}")).await;
     }
     guard.release().await.unwrap();
     // One of the I/O thread, and one of this runtime.
-    let left = server.connections();
-    assert!((1..=2).contains(&left), "{left} connections");
+    let few = || (1..=2).contains(&server.connections());
+    eventually("no other connection is left", few);
 }
 
 /// A full server rejects new locks, but held locks are renewed and released.
@@ -64,7 +55,7 @@ async fn connections_closed_by_server_are_replaced() {
 async fn full_server_renews_and_releases_locks() {
     let server = Server::start();
     let locks = connected(server.url()).await;
-    let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
+    let guard = locks.lock("row").ttl(millis(6000)).acquire().await.unwrap();
     server.query::<()>("CONFIG SET maxmemory 1");
     let refused = locks
         .lock("other")
@@ -73,8 +64,7 @@ async fn full_server_renews_and_releases_locks() {
         .await
         .unwrap_err();
     assert!(refused.is_unavailable(), "{refused}");
-    tokio::time::sleep(millis(2000)).await;
-    assert!(guard.is_valid());
+    until_renewed([&guard]).await;
     guard.release().await.unwrap();
     assert!(!server.exists("lock:row"));
 }
@@ -92,8 +82,7 @@ async fn read_only_server_is_unavailable() {
         .await
         .unwrap_err();
     assert!(refused.is_unavailable(), "{refused}");
-    let waiter = locks.lock("row").wait(millis(10_000));
-    let waiter = tokio::spawn(async move { waiter.acquire().await });
+    let waiter = tokio::spawn(locks.lock("row").wait(PATIENCE).acquire());
     tokio::time::sleep(millis(100)).await;
     server.query::<()>("REPLICAOF NO ONE");
     soon(waiter)

@@ -1,10 +1,12 @@
 //! Pings of a server that replies, and would refuse locks.
 
+use lock_runtime::Config;
+
 use super::fixture::Fixture;
 use lock_test_support::manager::{connected, until_pinged};
 use lock_test_support::replica::{master, replica_of};
 use lock_test_support::server::{Server, temporary};
-use lock_test_support::time::eventually;
+use lock_test_support::time::{eventually, millis};
 
 #[tokio::test]
 async fn ping_is_one_command_and_leaves_nothing() {
@@ -19,7 +21,8 @@ async fn ping_is_one_command_and_leaves_nothing() {
 
 /// Asserts that pings fail with that error once a command has spoiled the server, and succeed once another has repaired it.
 async fn is_refused(server: &Server, error: &str, spoil: &[&str], repair: &[&str]) {
-    let locks = connected(server.url()).await;
+    let config = Config::new(server.url()).command_timeout(millis(2000));
+    let locks = connected(config).await;
     locks.ping().await.unwrap();
     // A connection of its own would begin with a ping, too.
     let client = redis::Client::open(server.url()).unwrap();

@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::database::Database;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{millis, within};
+use lock_test_support::time::{millis, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -110,7 +110,7 @@ fn hold_and_write(url: &str, path: &str, awaits: bool) {
     };
     block_on(async {
         let locks = connected(url).await;
-        let held = locks.lock("row").ttl(millis(1000)).run(body).await;
+        let held = locks.lock("row").ttl(millis(3000)).run(body).await;
         assert!(held.unwrap_err().is_lost());
         report_event("lost");
         locks.shutdown().await;
@@ -134,8 +134,7 @@ fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)>
     worker.pause();
     block_on(async {
         let locks = connected(server.url()).await;
-        let next = locks.lock("row").wait(LONG).acquire();
-        let guard = within(millis(1000 + 1000), next).await.unwrap();
+        let guard = soon(locks.lock("row").wait(LONG).acquire()).await.unwrap();
         assert!(database.set_fenced(2, guard.fencing_token().await.unwrap()));
         worker.order("continue");
         worker.resume();

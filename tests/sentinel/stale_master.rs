@@ -58,7 +58,7 @@ async fn paused_master_grants_nothing_after_failover() {
             guards.push(
                 locks
                     .lock(format!("row:{n}"))
-                    .wait(millis(1000))
+                    .wait(millis(2000))
                     .acquire()
                     .await?,
             );

@@ -6,7 +6,7 @@ use lock_runtime::{Config, WarningKind};
 
 use super::{assert_reported, name, strict, warnings};
 use lock_test_support::cluster::{Cluster, Plan};
-use lock_test_support::time::patient;
+use lock_test_support::time::{millis, patient};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -57,7 +57,7 @@ async fn all_cluster_nodes_are_checked() {
     }
 
     cluster.node_mut(5).pause();
-    let found = warnings(config(&cluster)).await;
+    let found = warnings(config(&cluster).connect_timeout(millis(2000))).await;
     let unknown = (WarningKind::NotChecked, "can't be queried");
     assert_reported(&found, &name(cluster.node(5)), &[unknown]);
     cluster.node_mut(5).resume();

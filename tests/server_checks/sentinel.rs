@@ -8,7 +8,7 @@ use super::{KEEPS, assert_reported, name, server, strict, warnings};
 use lock_test_support::manager::connected;
 use lock_test_support::sentinel::{Sentinels, Setup};
 use lock_test_support::server::Server;
-use lock_test_support::time::{eventually, millis, patient};
+use lock_test_support::time::{eventually, millis, patient, soon};
 
 const TTL: Duration = Duration::from_secs(10);
 
@@ -61,17 +61,18 @@ async fn failover_before_lease_end_is_reported() {
     assert_eq!(warnings(long.replicas(2)).await, []);
 
     // The Sentinel with the shortest timeout counts.
-    let soon = "SENTINEL SET mymaster down-after-milliseconds 5000";
-    all.sentinel(1).query::<()>(soon);
+    let shorter = "SENTINEL SET mymaster down-after-milliseconds 5000";
+    all.sentinel(1).query::<()>(shorter);
     let locks = connected(config(&all)).await;
-    let mut found = Vec::new();
-    for _ in 0..100 {
-        found = locks.check_servers().await;
-        if !found.is_empty() {
-            break;
+    let found = async {
+        loop {
+            let found = locks.check_servers().await;
+            if !found.is_empty() {
+                return found;
+            }
         }
-        tokio::time::sleep(millis(50)).await;
-    }
+    };
+    let found = soon(found).await;
     let early = (
         WarningKind::EarlyFailover,
         "`down-after-milliseconds` is 5000",
@@ -111,7 +112,7 @@ async fn replicas_are_checked() {
     reported(&found, &all, 2, &[(WarningKind::Eviction, "`allkeys-lru`")]);
 
     all.server_mut(2).pause();
-    let found = warnings(config(&all)).await;
+    let found = warnings(config(&all).connect_timeout(millis(2000))).await;
     reported(
         &found,
         &all,

@@ -71,7 +71,7 @@ async fn lost_nodes_are_created_again() {
     assert!(!client.exists("/lock"));
     let ttl = millis(6000);
     let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
-    until_renewed(&guard, ttl).await;
+    until_renewed([&guard]).await;
     let held = zookeeper.claims();
     guard.release().await.unwrap();
     eventually("it is released", || zookeeper.claims().is_empty());

@@ -2,12 +2,12 @@
 
 use std::fmt::Display;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// The limit of a reader.
 pub const UNLIMITED: usize = usize::MAX;
 
-/// The holders of one lock, as far as each of them knows, and the clients that wait for it.
+/// The holders of one lock, as far as each of them knows.
 #[derive(Default)]
 pub struct Exclusion(Mutex<State>);
 
@@ -15,10 +15,6 @@ pub struct Exclusion(Mutex<State>);
 struct State {
     holders: Vec<Holder>,
     next: u64,
-    waiting: usize,
-    /// Runs while clients wait, and none holds the lock.
-    idle: Option<Instant>,
-    longest_gap: Duration,
 }
 
 struct Holder {
@@ -33,9 +29,6 @@ pub struct Holding {
     of: Arc<Exclusion>,
     number: u64,
 }
-
-/// A client that waits for the lock, until this is dropped.
-pub struct Waiting(Arc<Exclusion>);
 
 impl Exclusion {
     /// Records a client that may hold the lock with that many others, itself included, until its lease ends.
@@ -61,23 +54,10 @@ impl Exclusion {
             drop(state);
             panic!("they hold the lock at the same time: {names}");
         }
-        state.measure();
         Holding {
             of: self.clone(),
             number,
         }
-    }
-
-    pub fn wait(self: &Arc<Self>) -> Waiting {
-        let mut state = self.state();
-        state.waiting += 1;
-        state.measure();
-        Waiting(self.clone())
-    }
-
-    /// Returns the longest time for which clients waited, and none held the lock.
-    pub fn longest_gap(&self) -> Duration {
-        self.state().longest_gap
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -100,28 +80,11 @@ impl State {
             names.join(", ")
         })
     }
-
-    fn measure(&mut self) {
-        if self.waiting > 0 && self.holders.is_empty() {
-            self.idle.get_or_insert_with(Instant::now);
-        } else if let Some(idle) = self.idle.take() {
-            self.longest_gap = self.longest_gap.max(idle.elapsed());
-        }
-    }
 }
 
 impl Drop for Holding {
     fn drop(&mut self) {
         let mut state = self.of.state();
         state.holders.retain(|holder| holder.number != self.number);
-        state.measure();
-    }
-}
-
-impl Drop for Waiting {
-    fn drop(&mut self) {
-        let mut state = self.0.state();
-        state.waiting -= 1;
-        state.measure();
     }
 }

@@ -1,6 +1,7 @@
 //! Connects a lock manager on a machine that may be busy.
 
 use std::error::Error;
+use std::mem::replace;
 use std::time::Duration;
 
 use lock_runtime::{Config, LockError, LockGuard, LockManager, Report};
@@ -37,19 +38,25 @@ pub async fn use_once(locks: &LockManager, key: &str) {
     guard.release().await.unwrap();
 }
 
-/// Waits until a renewal has succeeded that was sent from now on.
-pub async fn until_renewed(guard: &LockGuard, ttl: Duration) {
-    let watch = Instant::now();
+/// Waits until each lock has been renewed once more.
+pub async fn until_renewed<'a>(guards: impl IntoIterator<Item = &'a LockGuard>) {
+    let guards = guards.into_iter();
+    let mut waiting: Vec<_> = guards.map(|it| (it, it.remaining())).collect();
     let renewed = async {
-        while guard.remaining() + watch.elapsed() <= ttl {
-            assert!(guard.is_valid(), "the lease ends");
-            tokio::time::sleep(millis(5)).await;
+        while !waiting.is_empty() {
+            tokio::time::sleep(millis(10)).await;
+            waiting.retain_mut(|(guard, left)| {
+                assert!(guard.is_valid(), "`{}` is lost", guard.key());
+                let before = replace(left, guard.remaining());
+                *left <= before
+            });
         }
     };
     soon(renewed).await;
 }
 
-/// Returns the error of connecting, and its text with those of its sources. Asserts that neither the error nor the configuration shows the secret.
+/// Returns the error of connecting, and its text with those of its sources. Asserts that neither the error nor the
+/// configuration shows the secret.
 pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, String) {
     let config = config.into().connect_timeout(millis(5000));
     assert!(!format!("{config:?}").contains(secret));

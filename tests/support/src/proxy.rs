@@ -36,6 +36,8 @@ struct State {
     holds_from: Option<String>,
     /// What the clients have sent on each connection, if that is recorded.
     recorded: Option<Vec<Vec<u8>>>,
+    /// How often clients sent something on each connection.
+    round_trips: Vec<usize>,
     /// How often requests and replies were held.
     held: [usize; 2],
     loses_reply: bool,
@@ -263,6 +265,11 @@ impl Proxy {
         self.network.state().ended
     }
 
+    /// Returns how often clients sent something on each connection: once for each round trip, if packets are delayed.
+    pub fn round_trips(&self) -> Vec<usize> {
+        self.network.state().round_trips.clone()
+    }
+
     /// Returns how often requests were held.
     pub fn held(&self) -> usize {
         self.network.state().held[Way::Requests as usize]
@@ -375,6 +382,11 @@ impl Network {
                 !state.closed && (held || number < state.stranded)
             };
             let mut state = self.state();
+            if way == Way::Requests {
+                let needed = state.round_trips.len().max(number + 1);
+                state.round_trips.resize(needed, 0);
+                state.round_trips[number] += 1;
+            }
             state.held[way as usize] += usize::from(holds(&mut state));
             let mut state = self.changed.wait_while(state, holds).unwrap();
             if way == Way::Requests
