@@ -7,10 +7,10 @@ use std::time::Duration;
 use lock_runtime::{Config, LockError, Warning, WarningKind};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::fixture::{Fixture, config_of};
+use super::fixture::{Fixture, config_of, until_renewed};
 use super::inputs::{self, Inputs, Row, SECRET};
 use lock_test_support::certificates::Certificates;
-use lock_test_support::manager::{connected, refusal};
+use lock_test_support::manager::{connected, refusal_of};
 use lock_test_support::server::free_port;
 use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
@@ -21,15 +21,18 @@ fn keeps_secrets(shown: &impl Debug) {
     }
 }
 
+/// For how long a case connects where no reply may come.
+const IN_VAIN: Duration = millis(2500);
+
 /// Returns the errors of connecting, each of which contains one of its words, in any case.
-async fn refusals<W>(rows: Vec<(Config, W)>) -> Vec<LockError>
+async fn refusals<W>(timeout: Duration, rows: Vec<(Config, W)>) -> Vec<LockError>
 where
     W: IntoIterator<Item: AsRef<str> + Debug> + Clone + Debug + Send + 'static,
 {
     let mut running = JoinSet::new();
     for (config, words) in rows {
         running.spawn(async move {
-            let (error, text) = refusal(config, SECRET).await;
+            let (error, text) = refusal_of(config.connect_timeout(timeout), SECRET).await;
             keeps_secrets(&error);
             let small = text.to_lowercase();
             let says = |word: W::Item| small.contains(word.as_ref());
@@ -42,7 +45,7 @@ where
 }
 
 async fn are_misconfigured(rows: Vec<Row>) {
-    for error in refusals(rows).await {
+    for error in refusals(PATIENCE / 2, rows).await {
         assert!(
             matches!(error, LockError::InvalidConfig { .. }),
             "{error:?}"
@@ -79,7 +82,7 @@ pub async fn unreachable_and_silent_servers_are_unavailable(fixture: Fixture) {
         let urls = [Some(at(&address)), secure].into_iter().flatten();
         urls.map(move |url| (Config::new(url), vec![address.clone()]))
     });
-    for error in refusals(urls.collect()).await {
+    for error in refusals(IN_VAIN, urls.collect()).await {
         assert!(error.is_unavailable(), "{error:?}");
     }
 }
@@ -100,7 +103,7 @@ pub async fn servers_of_other_engines_are_refused(fixture: Fixture) {
     let urls = engines.map(|inputs| inputs.at.unwrap()(&format!("127.0.0.1:{port}")));
     let others = urls.into_iter().filter(|url| !url.starts_with(own));
     let rows = others.map(|url| (Config::new(url), vec![port.clone()]));
-    refusals(rows.collect()).await;
+    refusals(IN_VAIN, rows.collect()).await;
 }
 
 pub async fn wrong_credentials_are_rejected_and_right_ones_never_shown(fixture: Fixture) {
@@ -113,7 +116,7 @@ pub async fn wrong_credentials_are_rejected_and_right_ones_never_shown(fixture: 
         keeps_secrets(&config);
         let locks = connected(patient(config)).await;
         keeps_secrets(&locks);
-        let lock = locks.lock("row").wait(PATIENCE);
+        let lock = locks.lock("row");
         keeps_secrets(&lock);
         // The first holds it.
         match lock.acquire().await {
@@ -143,22 +146,23 @@ pub async fn wrong_tls_setup_is_rejected(fixture: Fixture) {
     let secure = spawn_blocking(move || tls(certificates)).await.unwrap();
     let trusting = |authority: &str| Config::new(&secure.url).root_certificate(authority);
     let locks = connected(patient(trusting(&authority))).await;
-    let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
-    tokio::time::sleep(millis(2000)).await;
-    assert!(guard.is_valid(), "it is renewed over TLS");
+    let lock = locks.lock("row").ttl(fixture.renewed_lease());
+    let guard = lock.acquire().await.unwrap();
+    until_renewed(&guard).await;
     guard.release().await.unwrap();
     locks.shutdown().await;
 
     // An unknown authority, and a wrong one.
     let unknown = Config::new(&secure.url);
     let wrong = trusting(&Certificates::issue().authority);
-    refusals(vec![(unknown, ["certificate"]), (wrong, ["certificate"])]).await;
+    let both = vec![(unknown, ["certificate"]), (wrong, ["certificate"])];
+    refusals(PATIENCE / 2, both).await;
     // No TLS where it is required, and TLS where there is none.
     let plain = secure.plain.iter().map(|url| Config::new(&**url));
     let urls = fixture.urls();
     let without = Config::new(to_secure(&urls[0])).root_certificate(&*authority);
     let mixed = plain.chain([without]).map(|config| (config, ["127.0.0.1"]));
-    refusals(mixed.collect()).await;
+    refusals(IN_VAIN, mixed.collect()).await;
     // No certificate at all.
     let empty = "-----BEGIN CERTIFICATE-----\nMAA=\n-----END CERTIFICATE-----\n";
     let junk = ["", SECRET, empty].map(trusting);
@@ -182,10 +186,10 @@ pub async fn client_certificates_are_shown_where_they_are_demanded(fixture: Fixt
     assert!(!format!("{:?}", known()).contains("PRIVATE"));
     let locks = connected(patient(known())).await;
     let others = connected(patient(known())).await;
-    let guard = locks.lock("row").ttl(millis(1500)).acquire().await.unwrap();
-    let next = tokio::spawn(others.lock("row").wait(millis(20_000)).acquire());
-    tokio::time::sleep(millis(2000)).await;
-    assert!(guard.is_valid(), "it is renewed over TLS");
+    let lock = locks.lock("row").ttl(fixture.renewed_lease());
+    let guard = lock.acquire().await.unwrap();
+    let next = tokio::spawn(others.lock("row").acquire());
+    until_renewed(&guard).await;
     guard.release().await.unwrap();
     let next = soon(next).await.unwrap().unwrap();
     next.release().await.unwrap();
@@ -199,7 +203,7 @@ pub async fn client_certificates_are_shown_where_they_are_demanded(fixture: Fixt
     let (other, key_of_other) = Certificates::issue().of_client("postgres");
     let unknown = trusting().client_certificate(&*other, &*key_of_other);
     let words = ["`client_certificate`"];
-    refusals(vec![(trusting(), words), (unknown, words)]).await;
+    refusals(PATIENCE / 2, vec![(trusting(), words), (unknown, words)]).await;
     // What is not PEM, and a key that does not fit.
     let pairs = [
         ("", &*key),
@@ -236,7 +240,8 @@ pub async fn invalid_durations_are_rejected(fixture: Fixture) {
         );
     }
     let configs = ttls.map(|ttl| config_of(fixture.urls()).ttl(ttl));
-    refusals(configs.map(|config| (config, ["ttl"])).into()).await;
+    let configs = configs.map(|config| (config, ["ttl"]));
+    refusals(PATIENCE / 2, configs.into()).await;
     assert!(!fixture.is_held(&row).await);
 }
 

@@ -2,16 +2,14 @@
 
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lock_runtime::{LockError, LockManager};
 use tokio::task::spawn_blocking;
 
 use super::fixture::Fixture;
 use lock_test_support::exclusion::Exclusion;
-use lock_test_support::time::millis;
-
-const LONG: Duration = Duration::from_secs(60);
+use lock_test_support::time::{millis, soon};
 
 /// Among them are tasks, on either side.
 pub async fn plain_threads_and_tasks_exclude_each_other(fixture: Fixture) {
@@ -32,7 +30,7 @@ pub async fn plain_threads_and_tasks_exclude_each_other(fixture: Fixture) {
             thread::spawn(move || {
                 let mut tokens = Vec::new();
                 for _ in 0..ROUNDS {
-                    let guard = locks.lock(&*row).wait(LONG).blocking_acquire().unwrap();
+                    let guard = locks.lock(&*row).blocking_acquire().unwrap();
                     let until = Instant::now() + guard.remaining();
                     let holding = exclusion.enter("a thread", 1, until);
                     tokens.push(guard.blocking_fencing_token().unwrap());
@@ -50,13 +48,7 @@ pub async fn plain_threads_and_tasks_exclude_each_other(fixture: Fixture) {
         .collect();
     let mut tokens = Vec::new();
     for _ in 0..ROUNDS {
-        let guard = fixture
-            .locks()
-            .lock(&*row)
-            .wait(LONG)
-            .acquire()
-            .await
-            .unwrap();
+        let guard = fixture.locks().lock(&*row).acquire().await.unwrap();
         let holding = exclusion.enter("a task", 1, Instant::now() + guard.remaining());
         tokens.push(guard.fencing_token().await.unwrap());
         drop(holding);
@@ -83,16 +75,15 @@ pub async fn plain_thread_waits_no_longer_than_asked(fixture: Fixture) {
     let holder = fixture.locks().lock(&*row).acquire().await.unwrap();
     let lock = fixture.locks().lock(&*row).wait(millis(300));
     let begun = Instant::now();
-    let waited = spawn_blocking(move || lock.blocking_acquire())
-        .await
-        .unwrap();
+    let waited = soon(spawn_blocking(move || lock.blocking_acquire()));
+    let waited = waited.await.unwrap();
     assert!(waited.unwrap_err().is_busy());
     assert!(begun.elapsed() >= millis(300));
     holder.release().await.unwrap();
     // The claim that was given up may have been granted meanwhile.
     fixture.until_free(&row).await;
     // In a task, it fails at once and sends nothing.
-    let error = fixture.locks().lock(&*row).wait(LONG).blocking_acquire();
+    let error = fixture.locks().lock(&*row).blocking_acquire();
     let error = error.unwrap_err();
     assert!(matches!(error, LockError::Unsupported { .. }), "{error}");
     assert!(!fixture.is_held(&row).await);

@@ -10,7 +10,7 @@ use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::task::{JoinSet, yield_now};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{PATIENCE, millis, soon};
+use lock_test_support::time::{millis, soon};
 
 /// Polls the future whenever it is woken, at most `polls` times, then drops it. Returns its output, if any.
 async fn polled<F: Future>(polls: usize, future: F) -> Option<F::Output> {
@@ -29,7 +29,7 @@ async fn polled<F: Future>(polls: usize, future: F) -> Option<F::Output> {
 
 type Call = fn(LockManager, String) -> Pin<Box<dyn Future<Output = Result<(), LockError>> + Send>>;
 
-#[distributed_lock(key = "<key>", manager = locks, wait = "20s", guard = lock)]
+#[distributed_lock(key = "<key>", manager = locks, guard = lock)]
 async fn call(locks: LockManager, key: String) -> Result<(), LockError> {
     yield_now().await;
     lock.fencing_token().await?;
@@ -39,7 +39,7 @@ async fn call(locks: LockManager, key: String) -> Result<(), LockError> {
 }
 
 async fn guard_by_hand(locks: LockManager, key: String) -> Result<(), LockError> {
-    let guard = locks.lock(key).wait(millis(20_000)).acquire().await?;
+    let guard = locks.lock(key).acquire().await?;
     yield_now().await;
     guard.release().await
 }
@@ -71,7 +71,7 @@ async fn at_every_await_point(fixture: Fixture, contended: bool, call: Call) {
             completed += 1;
         }
         fixture.until_free(&key).await;
-        let next = fixture.other().lock(&*key).wait(PATIENCE).acquire();
+        let next = fixture.other().lock(&*key).acquire();
         next.await.unwrap().release().await.unwrap();
         keys.push(key);
     }
@@ -108,7 +108,7 @@ pub async fn hundred_dropped_calls_free_their_locks(fixture: Fixture) {
     }
     soon(locks.shutdown()).await;
     for n in 0..10 {
-        assert!(!fixture.is_held(&fixture.key(&n.to_string())).await);
+        fixture.until_free(&fixture.key(&n.to_string())).await;
     }
 }
 
@@ -139,7 +139,7 @@ pub async fn waiter_dropped_around_its_grant_frees_lock(fixture: Fixture) {
     for n in 0..100 {
         let key = fixture.key(&n.to_string());
         let holder = fixture.other().lock(&*key).acquire().await.unwrap();
-        let waiter = tokio::spawn(fixture.locks().lock(&*key).wait(millis(20_000)).acquire());
+        let waiter = tokio::spawn(fixture.locks().lock(&*key).acquire());
         tokio::time::sleep(millis(4)).await;
         let release = tokio::spawn(holder.release());
         // From before the release is sent until after the waiter is notified.

@@ -11,8 +11,6 @@ use lock_test_support::time::{NOISE, millis, patient, within};
 use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 
 pub const TTL: Duration = millis(1500);
-const LONG: Duration = Duration::from_secs(30);
-
 /// The process that is killed. In the test itself it does nothing.
 #[test]
 fn process() {
@@ -29,7 +27,7 @@ fn process() {
                 pending().await
             }
             None => {
-                let wait = tokio::spawn(locks.lock(&**key).ttl(TTL).wait(LONG).acquire());
+                let wait = tokio::spawn(locks.lock(&**key).ttl(TTL).acquire());
                 // What is sent after it is answered.
                 use_others(&locks, key).await;
                 report_event("waits");
@@ -64,7 +62,7 @@ pub async fn crashed_holder_is_replaced_after_its_ttl(fixture: Fixture) {
     }
     let row = fixture.key("row");
     let mut holder = start(&fixture, &row, "holds").await;
-    let next = tokio::spawn(fixture.locks().lock(&*row).wait(LONG).acquire());
+    let next = tokio::spawn(fixture.locks().lock(&*row).acquire());
     holder.kill();
     let next = within(TTL + fixture.outlasts() + NOISE, next).await;
     next.unwrap().unwrap().release().await.unwrap();
@@ -77,7 +75,7 @@ pub async fn crashed_waiter_costs_others_little(fixture: Fixture) {
     let row = fixture.key("row");
     let holder = fixture.locks().lock(&*row).acquire().await.unwrap();
     let mut first = start(&fixture, &row, "waits").await;
-    let second = tokio::spawn(fixture.other().lock(&*row).wait(LONG).acquire());
+    let second = tokio::spawn(fixture.other().lock(&*row).acquire());
     use_others(fixture.other(), &row).await;
     first.kill();
     holder.release().await.unwrap();

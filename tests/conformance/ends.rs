@@ -9,7 +9,7 @@ use lock_runtime::{Config, LockError, LockManager, ReleaseMode, distributed_lock
 use tokio::runtime::{Builder, Runtime};
 use tokio::sync::oneshot::{self, Sender};
 
-const LONG: Duration = Duration::from_secs(5);
+const LONG: Duration = Duration::from_secs(25);
 
 struct Arguments {
     way: String,
@@ -47,7 +47,10 @@ async fn work(arguments: &Arguments) -> LockManager {
         [url] => Config::new(url.clone()),
         urls => Config::quorum(urls.to_vec()),
     };
-    let config = config.command_timeout(LONG).connect_timeout(LONG);
+    let config = config
+        .command_timeout(LONG)
+        .connect_timeout(LONG)
+        .wait(LONG);
     let locks = LockManager::connect(config).await.expect("no connection");
     let key = |name: &str| format!("{prefix}:{name}");
 
@@ -64,20 +67,15 @@ async fn work(arguments: &Arguments) -> LockManager {
     }
 
     // Another process holds that lock.
-    tokio::spawn(locks.lock(key("held")).wait(LONG).acquire());
+    tokio::spawn(locks.lock(key("held")).acquire());
     // This process holds it.
-    tokio::spawn(locks.lock(key("run")).wait(LONG).acquire());
+    tokio::spawn(locks.lock(key("run")).acquire());
     for release in [ReleaseMode::Confirmed, ReleaseMode::Background] {
-        let lock = locks.lock(key("again")).wait(LONG).release_mode(release);
+        let lock = locks.lock(key("again")).release_mode(release);
         tokio::spawn(async move { while lock.clone().run(async |_| ()).await.is_ok() {} });
     }
     // Locks that stay with the process, where it hears recalls: one that is used until the end, and one that is not.
-    let lazy = |name| {
-        locks
-            .lock(key(name))
-            .wait(LONG)
-            .release_mode(ReleaseMode::Lazy)
-    };
+    let lazy = |name| locks.lock(key(name)).release_mode(ReleaseMode::Lazy);
     for _ in 0..20 {
         lazy("idle").run(async |_| ()).await.expect("it is free");
         tokio::time::sleep(Duration::from_millis(2)).await;
@@ -93,7 +91,7 @@ async fn work(arguments: &Arguments) -> LockManager {
         tokio::time::sleep(Duration::from_millis(number % 4 * 7)).await;
     }
     for n in 0..4 {
-        let lock = locks.lock(key(&format!("new:{n}"))).wait(LONG);
+        let lock = locks.lock(key(&format!("new:{n}")));
         tokio::spawn(lock.run(async |_| pending::<()>().await));
     }
     if number % 2 > 0 {

@@ -5,15 +5,12 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use lock_runtime::LockManager;
+use tokio::task::JoinSet;
 
 use super::crash::{TTL, start, use_others};
 use super::fixture::Fixture;
 use lock_test_support::pollers::Pollers;
-use lock_test_support::time::{NOISE, millis, soon};
-use tokio::time::Instant;
-
-const LONG: Duration = Duration::from_secs(30);
-const SHORT: Duration = millis(400);
+use lock_test_support::time::{NOISE, millis, soon, within};
 
 /// The reader would fit beside the holder.
 pub async fn reader_behind_a_dead_writer_enters_in_time(fixture: Fixture) {
@@ -24,15 +21,14 @@ pub async fn reader_behind_a_dead_writer_enters_in_time(fixture: Fixture) {
         let row = fixture.key(if is_killed { "killed" } else { "stopped" });
         let holder = fixture.locks().lock(&*row).read().acquire().await.unwrap();
         let mut writer = start(&fixture, &row, "waits").await;
-        let reader = tokio::spawn(fixture.other().lock(&*row).read().wait(LONG).acquire());
+        let reader = tokio::spawn(fixture.other().lock(&*row).read().acquire());
         use_others(fixture.other(), &row).await;
-        let watch = Instant::now();
         match is_killed {
             true => writer.kill(),
             false => writer.pause(),
         }
-        let reader = soon(reader).await.unwrap().unwrap();
-        assert!(watch.elapsed() < fixture.crash_costs(TTL) + NOISE);
+        let reader = within(fixture.crash_costs(TTL) + NOISE, reader).await;
+        let reader = reader.unwrap().unwrap();
         reader.release().await.unwrap();
         holder.release().await.unwrap();
         if !is_killed {
@@ -48,7 +44,7 @@ async fn waits_beside_pollers(
     waiter: &LockManager,
     end: impl FnOnce(),
 ) {
-    let waits = tokio::spawn(waiter.lock(row).wait(LONG).acquire());
+    let waits = tokio::spawn(waiter.lock(row).acquire());
     use_others(waiter, row).await;
     let pollers = Pollers::start(fixture.both(), |locks| locks.lock(row));
     end();
@@ -64,18 +60,22 @@ pub async fn end_of_a_lease_serves_the_queue_before_newcomers(fixture: Fixture) 
         return;
     }
     let (holder, waiter) = tokio::join!(fixture.another(), fixture.another());
-    let permits = if fixture.has_permits() { 2 } else { 1 };
-    for permits in 1..=permits {
-        for round in 0..6 {
-            let row = fixture.key(&format!("{permits}:{round}"));
+    let most = if fixture.has_permits() { 2 } else { 1 };
+    let mut rounds = JoinSet::new();
+    for round in 0..6 {
+        let (fixture, holder, waiter) = (fixture.clone(), holder.clone(), waiter.clone());
+        rounds.spawn(async move {
+            let (permits, row) = (round % most + 1, fixture.key(&round.to_string()));
+            let lock = || holder.lock(&*row).permits(permits).renew(false);
             let mut guards = Vec::new();
             for _ in 0..permits {
-                let lock = holder.lock(&*row).permits(permits).ttl(SHORT).renew(false);
+                let lock = lock().ttl(fixture.short_lease());
                 guards.push(lock.acquire().await.unwrap());
             }
             waits_beside_pollers(&fixture, &row, &waiter, || ()).await;
-        }
+        });
     }
+    rounds.join_all().await;
     holder.shutdown().await;
     waiter.shutdown().await;
 }
@@ -115,7 +115,7 @@ pub async fn end_of_min_hold_serves_waiters_first(fixture: Fixture) {
     let wait = async {
         for _ in 0..20 {
             let before = held.load(Ordering::Relaxed);
-            let guard = third.lock(&*job).wait(LONG).acquire().await.unwrap();
+            let guard = third.lock(&*job).acquire().await.unwrap();
             let passed = held.load(Ordering::Relaxed) - before;
             // One may have entered the line before it, and another have been answered late.
             assert!(passed <= 3, "{passed} holds of pollers came first");

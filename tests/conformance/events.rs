@@ -2,17 +2,12 @@
 
 use std::time::Duration;
 
-use lock_runtime::{Config, LockEvent, LockManager};
+use lock_runtime::{Config, LockEvent, LockGuard, LockManager};
 use tokio::sync::watch;
 
 use super::fixture::Fixture;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{begin, millis, soon, yield_in_time};
-
-const LONG: Duration = Duration::from_secs(60);
-
-/// Short, and not too short for any engine.
-const TTL: Duration = millis(6000);
+use lock_test_support::time::{begin, millis, soon, until};
 
 /// The events of a manager, each in a line.
 pub struct Told(watch::Receiver<Vec<String>>);
@@ -96,7 +91,7 @@ pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
     let locks = fixture.connect(config).await;
     let other = fixture.other();
     let key = fixture.key("row");
-    let lock = || locks.lock(&*key).wait(LONG);
+    let lock = || locks.lock(&*key);
 
     let named = lock().template("row").label("request 7");
     named.acquire().await.unwrap().release().await.unwrap();
@@ -107,16 +102,16 @@ pub async fn each_call_and_each_guard_ends_in_one_event(fixture: Fixture) {
     told.until_lost().await;
     assert!(lock().ttl(Duration::ZERO).acquire().await.is_err());
 
-    let elsewhere = other.lock(&*key).wait(LONG).acquire().await.unwrap();
+    let elsewhere = other.lock(&*key).acquire().await.unwrap();
     assert!(lock().try_acquire().await.unwrap().is_none());
+    let mut canceled = Box::pin(lock().acquire());
+    tokio::select! {
+        _ = &mut canceled => panic!("it is held"),
+        () = until(|| locks.stats().waiting > 0) => {}
+    }
+    // Another call waits already, so this one needs no reply to know.
     let busy = lock().wait(millis(30)).acquire().await.unwrap_err();
     assert!(busy.is_busy());
-    let mut canceled = Box::pin(lock().acquire());
-    assert!(
-        tokio::time::timeout(millis(10), &mut canceled)
-            .await
-            .is_err()
-    );
     drop(canceled);
     elsewhere.release().await.unwrap();
     let expected = [
@@ -146,12 +141,10 @@ pub async fn waiters_and_holders_are_counted(fixture: Fixture) {
     let (config, told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
     let key = fixture.key("row");
-    let lock = || locks.lock(&*key).wait(LONG);
+    let lock = || locks.lock(&*key);
     let first = lock().acquire().await.unwrap();
     let second = tokio::spawn(lock().acquire());
-    while locks.stats().waiting == 0 {
-        yield_in_time().await;
-    }
+    until(|| locks.stats().waiting > 0).await;
     assert_eq!(locks.stats().held, 1);
     first.release().await.unwrap();
     let second = soon(second).await.unwrap().unwrap();
@@ -173,7 +166,7 @@ pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
     let (config, mut told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
     let key = fixture.key("read");
-    let read = || locks.lock(&*key).read().wait(LONG).acquire();
+    let read = || locks.lock(&*key).read().acquire();
     let (one, other) = (read().await.unwrap(), read().await.unwrap());
     assert_eq!(locks.stats().held, 2);
     one.release().await.unwrap();
@@ -183,17 +176,24 @@ pub async fn shared_and_several_holds_end_once_for_each_call(fixture: Fixture) {
     assert_eq!(released.count(), 2, "{ends:?}");
 
     let keys = ["a", "b", "c"].map(|name| fixture.key(name));
-    let all = locks.lock_all(keys.clone()).max_hold(millis(10));
-    let all = all.wait(LONG).acquire().await.unwrap();
+    let all = locks.lock_all(keys.clone());
+    let all = all.acquire().await.unwrap();
     assert_eq!(locks.stats().held, 1);
-    assert!(soon(all.lost()).await.is_lost());
-    drop(all);
+    lose(&locks, all).await;
     told.until_lost().await;
     let lost: usize = keys.iter().map(|key| told.about(key).len()).sum();
     assert_eq!(lost, 2, "acquired and lost once");
     let stats = locks.stats();
     assert_eq!((stats.acquired, stats.released, stats.lost), (3, 2, 1));
-    soon(locks.shutdown()).await;
+}
+
+/// Shuts the manager down, and drops the guard that is lost by that.
+async fn lose(locks: &LockManager, guard: LockGuard) {
+    let lost = async {
+        assert!(guard.lost().await.is_lost());
+        drop(guard);
+    };
+    soon(async { tokio::join!(locks.shutdown_within(Duration::ZERO), lost) }).await;
 }
 
 /// A guard goes on when others may read beside it.
@@ -204,30 +204,27 @@ pub async fn a_downgraded_guard_ends_once(fixture: Fixture) {
     let (config, mut told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
     let keys = ["row", "column"].map(|name| fixture.key(name));
-    let lock = || locks.lock_all(keys.clone()).wait(LONG);
+    let lock = || locks.lock_all(keys.clone());
     let writer = lock().acquire().await.unwrap();
     let guard = writer.downgrade().await.unwrap();
     assert_eq!((locks.stats().held, locks.stats().released), (1, 0));
     guard.release().await.unwrap();
     assert_eq!((locks.stats().held, locks.stats().released), (0, 1));
 
-    let writer = lock().max_hold(millis(2000)).acquire().await.unwrap();
-    let guard = writer.downgrade().await.unwrap();
-    assert!(soon(guard.lost()).await.is_lost());
-    drop(guard);
+    let writer = lock().acquire().await.unwrap();
+    lose(&locks, writer.downgrade().await.unwrap()).await;
     told.until_lost().await;
     let lines: Vec<_> = keys.iter().flat_map(|key| told.about(key)).collect();
     let expected = [
         "acquired ? None locally=false",
         "released confirmed=true",
         "acquired ? None locally=false",
-        "lost max_hold",
+        "lost shut_down",
     ];
     assert_eq!(lines.len(), expected.len(), "{lines:?}");
     for line in expected {
         assert!(lines.iter().any(|it| it == line), "{lines:?}");
     }
-    soon(locks.shutdown()).await;
 }
 
 /// Also a reader that has joined the hold of another one, which has left.
@@ -235,7 +232,7 @@ pub async fn every_reader_of_a_lost_hold_is_told_while_its_guard_lives(fixture: 
     let (config, _) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
     let key = fixture.key("read");
-    let read = || locks.lock(&*key).read().ttl(TTL).wait(LONG).acquire();
+    let read = || locks.lock(&*key).read().acquire();
     let first = read().await.unwrap();
     let (second, third) = (read().await.unwrap(), read().await.unwrap());
     first.release().await.unwrap();
@@ -244,12 +241,7 @@ pub async fn every_reader_of_a_lost_hold_is_told_while_its_guard_lives(fixture: 
         let locks = locks.clone();
         async move { locks.shutdown_within(Duration::ZERO).await }
     });
-    let both_are_told = async {
-        while locks.stats().lost < 2 {
-            tokio::time::sleep(millis(1)).await;
-        }
-    };
-    soon(both_are_told).await;
+    until(|| locks.stats().lost == 2).await;
     assert_eq!((locks.stats().held, locks.stats().released), (0, 1));
     drop((second, third));
     assert_eq!((locks.stats().lost, locks.stats().released), (2, 1));
@@ -261,7 +253,7 @@ pub async fn a_key_that_is_gone_at_the_release_is_told_as_lost(fixture: Fixture)
     let (config, told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
     let keys = ["a", "b", "c"].map(|name| fixture.key(name));
-    let guard = locks.lock_all(keys).wait(LONG).acquire().await.unwrap();
+    let guard = locks.lock_all(keys).acquire().await.unwrap();
     let last = guard.keys().last().unwrap().to_owned();
     if !fixture.deleted(&last) {
         return guard.release().await.unwrap();
@@ -276,8 +268,8 @@ pub async fn a_key_that_is_gone_at_the_release_is_told_as_lost(fixture: Fixture)
 pub async fn renewals_are_told_with_what_was_left_of_the_ttl(fixture: Fixture) {
     let (config, mut told) = Told::by(fixture.config());
     let locks = fixture.connect(config).await;
-    let lock = locks.lock(fixture.key("row")).ttl(TTL).wait(LONG);
-    let guard = lock.acquire().await.unwrap();
+    let lock = locks.lock(fixture.key("row"));
+    let guard = lock.ttl(fixture.renewed_lease()).acquire().await.unwrap();
     let margin = |line: &str| -> Option<f64> {
         let renewed = line.strip_prefix("renewed 1 ")?;
         renewed.parse().ok()
@@ -296,8 +288,9 @@ pub async fn a_server_that_goes_and_comes_back_is_told_once(fixture: Fixture) {
     };
     let (config, mut told) = Told::by(fixture.impatient_config(network.urls.clone()));
     let locks = fixture.connect(config).await;
-    let lock = |name: &str| locks.lock(fixture.key(name)).wait(LONG);
-    let held = lock("held").ttl(TTL).acquire().await.unwrap();
+    let lock = |name: &str| locks.lock(fixture.key(name));
+    let held = lock("held").ttl(fixture.renewed_lease());
+    let held = held.acquire().await.unwrap();
     assert_eq!(locks.stats().servers_down, 0);
 
     network.each(Proxy::cut);
@@ -339,7 +332,7 @@ pub async fn a_handler_may_use_locks_and_panic(fixture: Fixture) {
             && key != nested
         {
             // Takes the mutexes through which all calls go.
-            let mut call = Box::pin(locks.lock(&*nested).wait(LONG).acquire());
+            let mut call = Box::pin(locks.lock(&*nested).acquire());
             drop(begin(&mut call));
             drop(call);
             assert_eq!(locks.stats().rejected, 0, "at {key}");
@@ -350,10 +343,10 @@ pub async fn a_handler_may_use_locks_and_panic(fixture: Fixture) {
     let _ = managers.send(Some(locks.clone()));
     let key = fixture.key("row");
     for _ in 0..3 {
-        let guard = soon(locks.lock(&*key).wait(LONG).acquire()).await;
+        let guard = soon(locks.lock(&*key).acquire()).await;
         soon(guard.unwrap().release()).await.unwrap();
     }
-    let short = locks.lock(&*key).wait(LONG).max_hold(millis(10));
+    let short = locks.lock(&*key).max_hold(millis(10));
     let short = soon(short.acquire()).await.unwrap();
     assert!(soon(short.lost()).await.is_lost());
     drop(short);

@@ -3,7 +3,7 @@
 use tokio::task::JoinSet;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{millis, soon};
+use lock_test_support::time::soon;
 
 pub async fn fencing_tokens_increase_across_processes(fixture: Fixture) {
     let row = fixture.key("row");
@@ -40,7 +40,7 @@ pub async fn fencing_tokens_increase_across_waiters(fixture: Fixture) {
     let holder = managers[0].lock(&*row).acquire().await.unwrap();
     let mut waiters = JoinSet::new();
     for n in 0..40 {
-        let lock = managers[n % 2].lock(&*row).wait(millis(30_000));
+        let lock = managers[n % 2].lock(&*row);
         let tell = tell.clone();
         waiters.spawn(async move {
             let guard = lock.acquire().await.unwrap();
@@ -48,7 +48,7 @@ pub async fn fencing_tokens_increase_across_waiters(fixture: Fixture) {
             guard.release().await.unwrap();
         });
     }
-    tokio::time::sleep(millis(50)).await;
+    fixture.until_waiting(&row, 1).await;
     let mut last = holder.fencing_token().await.unwrap();
     holder.release().await.unwrap();
     soon(waiters.join_all()).await;

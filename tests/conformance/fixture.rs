@@ -3,14 +3,15 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_runtime::{Config, LockManager, Report};
+use lock_runtime::{Config, LockGuard, LockManager, Report};
+use tokio::time::Instant;
 
 use super::faults::Fault;
 use super::topology::Topology;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::{Network, Servers};
-use lock_test_support::time::{millis, patient, soon};
+use lock_test_support::time::{PATIENCE, millis, patient, soon, until};
 
 /// How long a server may not reply to a manager over a network that fails.
 pub const COMMAND_TIMEOUT: Duration = millis(700);
@@ -23,7 +24,16 @@ pub fn config_of(urls: Vec<String>) -> Config {
     }
 }
 
-const LONG: Duration = Duration::from_secs(60);
+/// Waits until the lock is renewed, which it must not miss.
+pub async fn until_renewed(guard: &LockGuard) {
+    let (left, begun) = (guard.remaining(), Instant::now());
+    until(|| {
+        let is_renewed = begun.elapsed() + guard.remaining() > left;
+        assert!(guard.is_valid());
+        is_renewed
+    })
+    .await;
+}
 
 #[derive(Clone)]
 pub struct Fixture {
@@ -169,7 +179,7 @@ impl Fixture {
 
     /// Returns the configuration of a manager that notices soon when servers do not reply.
     pub fn impatient_config(&self, urls: Vec<String>) -> Config {
-        let config = config_of(urls).connect_timeout(millis(5000));
+        let config = config_of(urls).connect_timeout(millis(5000)).wait(PATIENCE);
         // What is under way when the network fails is the case's alone.
         let config = config.report(Report::Off);
         config.command_timeout(COMMAND_TIMEOUT)
@@ -180,7 +190,7 @@ impl Fixture {
     async fn impatient(&self, urls: Vec<String>, ttl: Option<Duration>) -> LockManager {
         let locks = connected(self.impatient_config(urls)).await;
         let warm = async || {
-            let lock = locks.lock(self.key("warm")).wait(LONG);
+            let lock = locks.lock(self.key("warm"));
             let lock = match ttl {
                 Some(ttl) => lock.ttl(ttl),
                 None => lock,
@@ -194,6 +204,28 @@ impl Fixture {
 
     pub fn topology(&self) -> &Topology {
         &self.shared.topology
+    }
+
+    /// Returns the shortest lease whose end a case may await. On a starved machine it ends while the case does something
+    /// else, so nothing may depend on it meanwhile.
+    pub fn short_lease(&self) -> Duration {
+        millis(2000)
+    }
+
+    /// Returns the shortest lease that a starved machine still renews in time, after a third of it.
+    pub fn renewed_lease(&self) -> Duration {
+        millis(6000)
+    }
+
+    pub fn is_virtual(&self) -> bool {
+        self.topology().is_virtual
+    }
+
+    /// Asserts in virtual time that no more time has passed, but for a few requests. A starved machine may need more.
+    #[track_caller]
+    pub fn at_most(&self, limit: Duration, begun: Instant) {
+        let took = begun.elapsed();
+        assert!(!self.is_virtual() || took <= limit + millis(20), "{took:?}");
     }
 
     /// Returns `true` if other processes reach the locks.
@@ -275,5 +307,20 @@ impl Fixture {
             }
         };
         soon(free).await;
+    }
+
+    /// Returns how many processes wait for the lock on the servers.
+    pub async fn waiting(&self, key: &str) -> u64 {
+        self.shared.looks.inspect(key).await.unwrap().waiting()
+    }
+
+    /// Waits until at least that number of processes wait for the lock on the servers.
+    pub async fn until_waiting(&self, key: &str, least: u64) {
+        let queued = async {
+            while self.waiting(key).await < least {
+                tokio::time::sleep(millis(3)).await;
+            }
+        };
+        soon(queued).await;
     }
 }

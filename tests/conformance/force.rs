@@ -5,10 +5,9 @@ use std::time::Duration;
 use lock_runtime::Revocation;
 
 use super::fixture::Fixture;
-use super::revoke::{LONG, TTL, held, holder, listening, lock};
+use super::revoke::{LONG, held, holder, listening, lock};
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{millis, soon, within};
+use lock_test_support::time::{millis, soon};
 
 pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
@@ -19,12 +18,7 @@ pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixtu
     let before = guard.fencing_token().await.unwrap();
     network.each(Proxy::black_hole);
     let next = tokio::spawn(lock(other, &key).acquire());
-    let waits = async {
-        while other.inspect(&key).await.unwrap().waiting() == 0 {
-            tokio::time::sleep(millis(5)).await;
-        }
-    };
-    soon(waits).await;
+    fixture.until_waiting(&key, 1).await;
     let asked = other.revoke(&*key).grace(millis(100)).await.unwrap();
     assert!(matches!(asked, Revocation::NotStopped { .. }), "{asked:?}");
     assert!(!next.is_finished());
@@ -39,7 +33,7 @@ pub async fn force_takes_the_lock_from_a_process_that_cannot_hear(fixture: Fixtu
     assert!(after > fencing_token, "{after} > {fencing_token}");
     network.each(Proxy::heal);
     // Its renewal finds another owner, or its lease ends before.
-    within(TTL + AGAIN, guard.lost()).await;
+    soon(guard.lost()).await;
     drop(guard);
     assert!(next.is_valid() && fixture.is_held(&key).await);
     next.release().await.unwrap();
@@ -72,11 +66,12 @@ pub async fn force_takes_the_lock_of_a_body_that_does_not_stop(fixture: Fixture)
 pub async fn lock_of_another_client_is_taken_by_force_alone(fixture: Fixture) {
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
-    let guard = held(&locks, &key).await;
+    let lock = lock(&locks, &key).ttl(fixture.renewed_lease());
+    let guard = lock.acquire().await.unwrap();
     if !fixture.stolen(&key) {
         return;
     }
-    within(TTL + AGAIN, guard.lost()).await;
+    soon(guard.lost()).await;
     drop(guard);
     let foreign = holder(other, &key).await;
     assert_eq!(foreign.process(), None);

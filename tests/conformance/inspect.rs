@@ -1,16 +1,14 @@
 //! Who holds a lock and who waits for it, as another process sees it.
 
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
 use lock_runtime::{ClaimInfo, LeaseInfo, LockError, LockInfo, LockManager, Mode};
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, millis, soon};
-use tokio::time::Instant;
 
-const LONG: Duration = Duration::from_secs(60);
-const TTL: Duration = millis(8000);
+const TTL: Duration = Duration::from_secs(30);
 
 /// Looks until the lock is as expected: a reply to the holder may come before what a follower shows.
 async fn until(locks: &LockManager, key: &str, expected: impl Fn(&LockInfo) -> bool) -> LockInfo {
@@ -34,7 +32,7 @@ pub async fn a_free_lock_has_no_holder(fixture: Fixture) {
         assert_eq!(found.key(), key);
         assert!(found.holders().is_empty() && found.waiters().is_empty());
         assert_eq!(found.waiting(), 0);
-        let guard = locks.lock(&*key).wait(LONG).acquire().await.unwrap();
+        let guard = locks.lock(&*key).acquire().await.unwrap();
         guard.release().await.unwrap();
     }
     for invalid in ["", ":reserved"] {
@@ -47,7 +45,7 @@ pub async fn holder_and_waiters_are_named(fixture: Fixture) {
     let (locks, other) = (fixture.locks(), fixture.other());
     let key = fixture.key("row");
     let before = SystemTime::now() - millis(1);
-    let guard = locks.lock(&*key).ttl(TTL).wait(LONG).acquire().await;
+    let guard = locks.lock(&*key).acquire().await;
     let guard = guard.unwrap();
     let found = until(other, &key, |found| !found.holders().is_empty()).await;
     let [holder] = found.holders() else {
@@ -63,7 +61,7 @@ pub async fn holder_and_waiters_are_named(fixture: Fixture) {
         assert_eq!(holder.lease(), Some(LeaseInfo::WithSession));
     }
 
-    let waiter = tokio::spawn(other.lock(&*key).ttl(TTL).wait(LONG).acquire());
+    let waiter = tokio::spawn(other.lock(&*key).acquire());
     let found = until(locks, &key, |found| found.waiting() > 0).await;
     assert_eq!(found.holders().len(), 1, "{found:?}");
     let [waits] = found.waiters() else {
@@ -98,7 +96,7 @@ pub async fn readers_and_permits_are_told_apart(fixture: Fixture) {
     for (name, mode) in modes {
         let key = fixture.key(name);
         let lock = |locks: &LockManager| {
-            let lock = locks.lock(&*key).ttl(TTL).wait(LONG);
+            let lock = locks.lock(&*key);
             match mode {
                 Mode::Read => lock.read(),
                 _ => lock.permits(3),
@@ -132,7 +130,7 @@ pub async fn a_downgraded_holder_is_shown_as_a_reader(fixture: Fixture) {
     }
     let [locks, other] = fixture.both();
     let key = fixture.key("door");
-    let lock = |locks: &LockManager| locks.lock(&*key).ttl(TTL).wait(LONG);
+    let lock = |locks: &LockManager| locks.lock(&*key);
     let writer = lock(&locks).acquire().await.unwrap();
     let reader = tokio::spawn(lock(&other).read().acquire());
     until(&locks, &key, |found| found.waiting() == 1).await;
@@ -155,7 +153,7 @@ pub async fn a_downgraded_holder_is_shown_as_a_reader(fixture: Fixture) {
 pub async fn another_client_is_shown_as_what_it_is(fixture: Fixture) {
     let (locks, other) = (fixture.locks(), fixture.other());
     let key = fixture.key("stolen");
-    let guard = locks.lock(&*key).ttl(TTL).wait(LONG).acquire().await;
+    let guard = locks.lock(&*key).acquire().await;
     let guard = guard.unwrap();
     if !fixture.stolen(&key) {
         return;
@@ -185,7 +183,7 @@ pub async fn inspecting_fails_in_time_during_an_outage(fixture: Fixture) {
         let took = start.elapsed();
         assert!(error.is_unavailable(), "{error}");
         assert_eq!(error.key(), Some(&*key));
-        assert!(took < COMMAND_TIMEOUT + NOISE, "{took:?}");
+        assert!(took <= COMMAND_TIMEOUT + NOISE, "{took:?}");
         network.each(Proxy::heal);
         soon(async {
             while locks.inspect(&key).await.is_err() {

@@ -1,10 +1,10 @@
 //! Any text is a valid key, and keys do not affect each other.
 
-use lock_runtime::LockError;
+use lock_runtime::{LockError, LockGuard};
 use tokio::task::JoinSet;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{eventually, millis, soon};
+use lock_test_support::time::soon;
 
 fn odd_keys() -> Vec<String> {
     let mut keys: Vec<_> = [
@@ -47,9 +47,8 @@ pub async fn unusual_keys_work(fixture: Fixture) {
                 let guard = fixture.locks().lock(&*key).acquire().await.unwrap();
                 assert_eq!(guard.key(), key);
                 assert!(fixture.is_held(&key).await, "{key}");
-                let next = fixture.other().lock(&*key).wait(millis(30_000));
-                let next = tokio::spawn(next.acquire());
-                tokio::time::sleep(millis(20)).await;
+                let next = tokio::spawn(fixture.other().lock(&*key).acquire());
+                fixture.until_waiting(&key, 1).await;
                 let first = guard.fencing_token().await.unwrap();
                 guard.release().await.unwrap();
                 let next = soon(next).await.unwrap().unwrap();
@@ -76,7 +75,7 @@ pub async fn invalid_keys_are_rejected(fixture: Fixture) {
 /// Hundreds of locks are held and released at the same time.
 pub async fn many_keys_are_held_and_released_at_once(fixture: Fixture) {
     let keys: Vec<_> = (0..300).map(|n| fixture.key(&n.to_string())).collect();
-    let take = |key: &String| fixture.locks().lock(&**key).wait(millis(20_000)).acquire();
+    let take = |key: &String| fixture.locks().lock(&**key).acquire();
     let taken: JoinSet<_> = keys.iter().map(take).collect();
     let guards = taken.join_all().await;
     let guards: Result<Vec<_>, _> = guards.into_iter().collect();
@@ -92,9 +91,7 @@ pub async fn many_keys_are_held_and_released_at_once(fixture: Fixture) {
                 .is_none()
         );
     }
-    eventually("all locks are held", || {
-        guards.iter().all(|guard| guard.is_valid())
-    });
+    assert!(guards.iter().all(LockGuard::is_valid));
     drop(guards);
     for key in &keys {
         fixture.until_free(key).await;

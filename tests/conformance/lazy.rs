@@ -7,18 +7,15 @@ use std::time::Duration;
 use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode, Report, Revocation};
 
 use super::events::Told;
-use super::fixture::Fixture;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{NOISE, millis, soon};
+use super::fixture::{Fixture, until_renewed};
+use lock_test_support::time::{NOISE, PATIENCE, millis, soon, until};
 use tokio::time::Instant;
-
-pub const LONG: Duration = Duration::from_secs(60);
 
 /// Of a lease so long, a tenure ends in no case.
 pub const TTL: Duration = Duration::from_secs(36);
 
 pub fn lazy(locks: &LockManager, key: &str) -> Lock {
-    let lock = locks.lock(key).ttl(TTL).wait(LONG);
+    let lock = locks.lock(key).ttl(TTL);
     lock.release_mode(ReleaseMode::Lazy)
 }
 
@@ -86,10 +83,10 @@ pub async fn waiter_elsewhere_recalls_a_kept_lock(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));
     is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
     let watch = Instant::now();
-    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let waits = fixture.other().lock(&*row).ttl(TTL);
     let guard = soon(waits.acquire()).await.unwrap();
     let took = watch.elapsed();
-    assert!(took < NOISE, "{took:?}");
+    assert!(took <= NOISE, "{took:?}");
     guard.release().await.unwrap();
     // It is not kept again at once, so that processes that alternate lose one recall a tenure.
     let before = resumed(&locks);
@@ -111,7 +108,7 @@ pub async fn lock_that_pays_off_is_kept_again_after_a_recall(fixture: Fixture) {
         for _ in 0..calls {
             call(lazy(&locks, &row)).await;
         }
-        let other = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+        let other = fixture.other().lock(&*row).ttl(TTL);
         call(other).await;
         let before = resumed(&locks);
         call(lazy(&locks, &row)).await;
@@ -125,50 +122,34 @@ pub async fn recall_during_a_body_ends_with_it(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));
     is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
     let body = lazy(&locks, &row).acquire().await.unwrap();
-    let waits = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let waits = fixture.other().lock(&*row).ttl(TTL);
     let waiter = tokio::spawn(waits.acquire());
-    let others = fixture.other().clone();
-    let queued = async {
-        while others.inspect(&row).await.unwrap().waiting() == 0 {
-            tokio::time::sleep(millis(5)).await;
-        }
-    };
-    soon(queued).await;
-    let recalled = async {
-        while fixture.keeps() && locks.stats().recalled == 0 {
-            tokio::time::sleep(millis(1)).await;
-        }
-    };
-    soon(recalled).await;
+    fixture.until_waiting(&row, 1).await;
+    until(|| !fixture.keeps() || locks.stats().recalled > 0).await;
     assert!(body.is_valid() && !waiter.is_finished());
     let watch = Instant::now();
     drop(body);
     let next = soon(waiter).await.unwrap().unwrap();
-    assert!(watch.elapsed() < NOISE);
+    fixture.at_most(Duration::ZERO, watch);
     next.release().await.unwrap();
     locks.shutdown().await;
 }
 
 /// Nothing renews a lock that no body holds, and from then on it is released with its guard.
 pub async fn kept_lock_is_released_when_its_renewal_is_due(fixture: Fixture) {
-    let (locks, ttl) = (fixture.another().await, millis(1800));
+    let (locks, ttl) = (fixture.another().await, fixture.renewed_lease());
     let lock = |key: &str| lazy(&locks, &fixture.key(key)).ttl(ttl);
     let row = fixture.key("row");
     if is_kept(&fixture, &locks, || lock("row")).await {
         let watch = Instant::now();
         fixture.until_free(&row).await;
-        assert!(watch.elapsed() < ttl / 3 + NOISE);
+        // A third of the ttl, plus or minus a tenth.
+        fixture.at_most(ttl * 11 / 30, watch);
     }
     assert_eq!(locks.stats().renewed, 0);
     is_kept(&fixture, &locks, || lock("held")).await;
     let guard = lock("held").acquire().await.unwrap();
-    let renewed = async {
-        while locks.stats().renewed == 0 {
-            assert!(guard.is_valid());
-            tokio::time::sleep(millis(10)).await;
-        }
-    };
-    soon(renewed).await;
+    until_renewed(&guard).await;
     guard.release().await.unwrap();
     assert!(!fixture.is_held(&fixture.key("held")).await);
     locks.shutdown().await;
@@ -195,7 +176,7 @@ pub async fn call_that_a_kept_lock_does_not_suit_ends_it(fixture: Fixture) {
     }
     keep().await;
     let both = [row.clone(), fixture.key("second")];
-    let guard = locks.lock_all(&both).ttl(TTL).wait(LONG).acquire().await;
+    let guard = locks.lock_all(&both).ttl(TTL).acquire().await;
     guard.unwrap().release().await.unwrap();
     keep().await;
     let confirmed = single().acquire().await.unwrap();
@@ -213,7 +194,7 @@ pub async fn callers_of_the_process_wait_beside_no_kept_lock(fixture: Fixture) {
     for n in 0..40_u64 {
         let lock = match n % 3 {
             0 => lazy(&locks, &row),
-            1 => locks.lock(&*row).ttl(TTL).wait(LONG),
+            1 => locks.lock(&*row).ttl(TTL),
             _ => lazy(fixture.other(), &row),
         };
         let inside = inside.clone();
@@ -231,7 +212,7 @@ pub async fn callers_of_the_process_wait_beside_no_kept_lock(fixture: Fixture) {
     };
     soon(all).await;
     locks.shutdown().await;
-    let last = fixture.other().lock(&*row).wait(LONG).acquire();
+    let last = fixture.other().lock(&*row).acquire();
     soon(last).await.unwrap().release().await.unwrap();
 }
 
@@ -265,7 +246,7 @@ pub async fn revoked_kept_lock_is_given_back(fixture: Fixture) {
     let config = fixture.config().report(Report::Live);
     let (locks, row) = (fixture.connect(config).await, fixture.key("row"));
     is_kept(&fixture, &locks, || lazy(&locks, &row)).await;
-    let revoke = fixture.other().revoke(&*row).grace(AGAIN);
+    let revoke = fixture.other().revoke(&*row).grace(PATIENCE);
     let revoked = soon(revoke.into_future()).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     assert_eq!((locks.stats().kept, locks.stats().lost), (0, 0));
@@ -285,15 +266,14 @@ pub async fn lost_kept_lock_is_dropped_in_silence(fixture: Fixture) {
     let (locks, row, ttl) = (
         fixture.connect(config).await,
         fixture.key("row"),
-        millis(1500),
+        fixture.renewed_lease(),
     );
     let lock = || lazy(&locks, &row).ttl(ttl);
     is_kept(&fixture, &locks, lock).await;
     fixture.deleted(&row);
-    let other = fixture.other().lock(&*row).ttl(TTL).wait(LONG);
+    let other = fixture.other().lock(&*row).ttl(TTL);
     let other = soon(other.acquire()).await.unwrap();
-    // The tenure of the other process' lock has not begun, so the call waits for that one at the latest after its own.
-    tokio::time::sleep(ttl / 2).await;
+    until(|| locks.stats().kept == 0).await;
     let mine = tokio::spawn(lock().acquire());
     tokio::time::sleep(millis(20)).await;
     assert!(!mine.is_finished());
@@ -318,7 +298,7 @@ pub async fn kept_locks_are_told_and_counted(fixture: Fixture) {
     assert_eq!(stats.resumed, before.resumed + count);
     assert_eq!(stats.acquired_locally, stats.resumed);
 
-    let waits = fixture.other().lock(&*held).ttl(TTL).wait(LONG);
+    let waits = fixture.other().lock(&*held).ttl(TTL);
     let waiter = tokio::spawn(waits.acquire());
     if keeps {
         told.until(|line| line == format!("recalled {held} by another"))
@@ -333,7 +313,7 @@ pub async fn kept_locks_are_told_and_counted(fixture: Fixture) {
 
     is_kept(&fixture, &locks, || lazy(&locks, &kept)).await;
     assert_eq!(locks.stats().kept, count);
-    let waits = fixture.other().lock(&*kept).ttl(TTL).wait(LONG);
+    let waits = fixture.other().lock(&*kept).ttl(TTL);
     let next = soon(waits.acquire()).await.unwrap();
     if keeps {
         // It may be told just after the release.

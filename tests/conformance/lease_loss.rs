@@ -9,14 +9,11 @@ use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::sync::oneshot;
 
 use super::faults::{Fault, Outcome};
-use super::fixture::{Alone, Fixture};
+use super::fixture::{Alone, Fixture, until_renewed};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, millis, soon, within};
 
-const TTL: Duration = millis(1200);
-/// A renewal is sent after a third of the TTL, plus or minus a tenth.
-const NEXT_RENEWAL: Duration = millis(1200 / 3 + 1200 / 30);
-const LONG: Duration = Duration::from_secs(60);
+const TTL: Duration = millis(2000);
 
 /// Records that it was dropped.
 struct Ended<'a>(&'a AtomicBool);
@@ -27,7 +24,7 @@ impl Drop for Ended<'_> {
     }
 }
 
-#[distributed_lock(key = "<key>", ttl = "1200ms", wait = "60s", manager = locks)]
+#[distributed_lock(key = "<key>", ttl = TTL, manager = locks)]
 async fn hold(
     locks: &LockManager,
     key: &str,
@@ -49,8 +46,8 @@ async fn is_canceled(locks: &LockManager, key: &str, fault: impl Future<Output =
     };
     let fault = async {
         soon(entered).await.unwrap();
-        // Past a renewal, so that the lease has been renewed.
-        tokio::time::sleep(NEXT_RENEWAL + millis(100)).await;
+        // A renewal is sent after a third of the TTL, plus or minus a tenth.
+        tokio::time::sleep(TTL / 2).await;
         let begun = Instant::now();
         fault.await;
         begun
@@ -78,7 +75,7 @@ async fn is_replaced(fixture: &Fixture, fault: fn(&Proxy), limit: Duration) {
     let (row, body) = (fixture.key("row"), fixture.key("body"));
     let guard = locks.lock(&*row).ttl(TTL).acquire().await.unwrap();
     let first = guard.fencing_token().await.unwrap();
-    let waiter = fixture.other().lock(&*row).wait(LONG).acquire();
+    let waiter = fixture.other().lock(&*row).acquire();
     let waiter = tokio::spawn(async { (waiter.await, Instant::now()) });
     let mut begun = None;
     is_canceled(&locks, &body, async {
@@ -95,7 +92,7 @@ async fn is_replaced(fixture: &Fixture, fault: fn(&Proxy), limit: Duration) {
     // What was held back arrives now.
     network.each(Proxy::heal);
     assert!(guard.release().await.unwrap_err().is_lost());
-    tokio::time::sleep(TTL).await;
+    tokio::time::sleep(NOISE).await;
     assert!(next.is_valid());
     // The server says so.
     assert!(next.fencing_token().await.unwrap() > first);
@@ -125,7 +122,7 @@ pub async fn holder_whose_requests_are_late_is_replaced(fixture: Fixture) {
 
 /// Asserts that a holder still has the lock a ttl after this has happened to it.
 async fn is_survived(locks: &LockManager, key: &str, ttl: Duration, happens: impl Future) {
-    let run = locks.lock(key).ttl(ttl).wait(LONG).run(async |lock| {
+    let run = locks.lock(key).ttl(ttl).run(async |lock| {
         happens.await;
         tokio::time::sleep(ttl).await;
         lock.ensure_valid_for(ttl / 4)
@@ -182,7 +179,7 @@ async fn outlives_connection(fixture: Fixture, ttl: Duration) {
     };
     is_survived(&locks, &row, ttl, happens).await;
     network.each(Proxy::swallow_next_connection);
-    let lock = locks.lock(&*row).wait(millis(1500));
+    let lock = locks.lock(&*row);
     lock.acquire().await.unwrap().release().await.unwrap();
     soon(locks.shutdown()).await;
 }
@@ -204,7 +201,7 @@ pub async fn servers_that_fail_cost_what_they_forget(fixture: Fixture) {
             }
             Outcome::Kept => is_kept(&alone, &row, *fault).await,
         }
-        let next = alone.other.lock(&*row).wait(LONG).acquire();
+        let next = alone.other.lock(&*row).acquire();
         let next = next.await.unwrap();
         let token = next.fencing_token().await.unwrap();
         assert!(token > last, "{token} after {last}, {fault:?}");
@@ -216,24 +213,21 @@ pub async fn servers_that_fail_cost_what_they_forget(fixture: Fixture) {
 
 /// Asserts that the holder keeps the lock, which no other caller gets.
 async fn is_kept(alone: &Alone, key: &str, fault: Fault) {
-    let ttl = Duration::from_secs(20);
-    let guard = alone.locks.lock(key).ttl(ttl).acquire().await.unwrap();
+    let guard = alone.locks.lock(key).acquire().await.unwrap();
     alone.suffer(fault).await;
     alone.recover(fault).await;
-    let since = Instant::now();
-    let renewed = async {
+    let steals = async {
         loop {
             // A server that has just started may be unavailable.
             if let Ok(stolen) = alone.other.lock(key).try_acquire().await {
                 assert!(stolen.is_none(), "two callers hold the lock");
             }
-            assert!(guard.is_valid());
-            if guard.remaining() + since.elapsed() > ttl {
-                break;
-            }
             tokio::time::sleep(millis(50)).await;
         }
     };
-    within(ttl, renewed).await;
+    tokio::select! {
+        () = until_renewed(&guard) => {}
+        () = steals => unreachable!(),
+    }
     guard.release().await.unwrap();
 }

@@ -4,21 +4,18 @@
 use std::future::pending;
 use std::time::Duration;
 
-use lock_runtime::{LockError, LockManager, OnLost, distributed_lock};
+use lock_runtime::{LockError, LockManager, LostCause, OnLost, distributed_lock};
 use tokio::sync::oneshot;
 
 use super::fixture::Fixture;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{NOISE, PATIENCE, millis, soon, within};
+use lock_test_support::time::{millis, soon};
 
-const TTL: Duration = millis(1200);
-/// A renewal is sent after a third of the TTL, plus or minus a tenth.
-const NEXT_RENEWAL: Duration = millis(1200 / 3 + 1200 / 30);
-
-#[distributed_lock(key = "<key>", ttl = "1200ms", manager = locks)]
+#[distributed_lock(key = "<key>", ttl = ttl, manager = locks)]
 async fn hold(
     locks: LockManager,
     key: String,
+    ttl: Duration,
     inside: oneshot::Sender<()>,
 ) -> Result<(), LockError> {
     let _ = inside.send(());
@@ -28,17 +25,20 @@ async fn hold(
 /// Asserts that a body that never ends is canceled at the next renewal after `tampers`.
 async fn is_cancelled(fixture: &Fixture, key: &str, tampers: impl Fn(&str) -> bool) {
     let (inside, entered) = oneshot::channel();
-    let call = tokio::spawn(hold(fixture.locks().clone(), key.to_owned(), inside));
+    let (locks, ttl) = (fixture.locks().clone(), fixture.renewed_lease());
+    let call = tokio::spawn(hold(locks, key.to_owned(), ttl, inside));
     soon(entered).await.unwrap();
     if !tampers(key) {
         return call.abort();
     }
-    let error = within(NEXT_RENEWAL + NOISE, call)
-        .await
-        .unwrap()
-        .unwrap_err();
-    assert!(error.is_lost() && !error.is_unavailable(), "{error}");
-    assert_eq!(error.key(), Some(key));
+    let error = soon(call).await.unwrap().unwrap_err();
+    // By the renewal, not by the end of the lease.
+    let cause = LostCause::NotOwner;
+    assert!(
+        matches!(&error, LockError::Lost { cause: found, .. } if *found == cause),
+        "{error:?}"
+    );
+    assert!(!error.is_unavailable() && error.key() == Some(key));
 }
 
 pub async fn deleted_lock_cancels_body(fixture: Fixture) {
@@ -62,15 +62,16 @@ pub async fn stolen_lock_cancels_body_and_is_left_unchanged(fixture: Fixture) {
 }
 
 pub async fn continue_on_lost_keeps_body_running(fixture: Fixture) {
-    #[distributed_lock(key = "<key>", ttl = "1200ms", on_lost = "continue", guard = lock, manager = locks)]
+    #[distributed_lock(key = "<key>", ttl = ttl, on_lost = "continue", guard = lock, manager = locks)]
     async fn goes_on(
         locks: LockManager,
         key: String,
+        ttl: Duration,
         tampers: impl FnOnce() -> bool,
     ) -> Result<&'static str, LockError> {
         assert!(lock.is_valid());
         if tampers() {
-            assert!(within(TTL + NOISE, lock.lost()).await.is_lost());
+            assert!(soon(lock.lost()).await.is_lost());
             assert!(!lock.is_valid());
             assert_eq!(lock.remaining(), Duration::ZERO);
             assert!(lock.ensure_valid_for(Duration::ZERO).unwrap_err().is_lost());
@@ -81,11 +82,12 @@ pub async fn continue_on_lost_keeps_body_running(fixture: Fixture) {
     }
     let row = fixture.key("row");
     let tampers = || fixture.stolen(&row);
-    let call = goes_on(fixture.locks().clone(), row.clone(), tampers);
+    let ttl = fixture.renewed_lease();
+    let call = goes_on(fixture.locks().clone(), row.clone(), ttl, tampers);
     assert_eq!(call.await.unwrap(), "done");
     fixture.deleted(&row);
 
-    let run = fixture.locks().lock(&*row).wait(PATIENCE).ttl(TTL);
+    let run = fixture.locks().lock(&*row).ttl(fixture.short_lease());
     let run = run.renew(false).on_lost(OnLost::Continue);
     let valid = run.run(async |lock| {
         lock.lost().await;

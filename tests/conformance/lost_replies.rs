@@ -6,10 +6,7 @@ use std::pin::pin;
 use lock_runtime::LockError;
 
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
-use tokio::time::Instant;
-
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{NOISE, begin, millis, soon, within};
 
 pub async fn unanswered_acquire_is_retried_and_held_once(fixture: Fixture) {
@@ -18,7 +15,7 @@ pub async fn unanswered_acquire_is_retried_and_held_once(fixture: Fixture) {
     };
     let row = fixture.key("row");
     network.each(Proxy::lose_next_reply);
-    let guard = soon(locks.lock(&*row).wait(AGAIN).acquire());
+    let guard = soon(locks.lock(&*row).acquire());
     let guard = guard.await.unwrap();
     assert!(network.count(Proxy::lost_replies) > 0);
     assert!(guard.is_valid() && fixture.is_held(&row).await);
@@ -33,7 +30,7 @@ pub async fn unanswered_release_is_retried(fixture: Fixture) {
     };
     for awaits in [false, true] {
         let row = fixture.key(&format!("row:{awaits}"));
-        let guard = locks.lock(&*row).wait(AGAIN).acquire().await.unwrap();
+        let guard = locks.lock(&*row).acquire().await.unwrap();
         let lost = network.count(Proxy::lost_replies);
         network.each(Proxy::lose_next_reply);
         if awaits {
@@ -62,7 +59,7 @@ pub async fn acquire_answered_after_its_caller_was_dropped_is_released(fixture: 
         let before = network.count(held);
         network.each(fault);
         {
-            let mut acquire = pin!(locks.lock(&*row).wait(AGAIN).acquire());
+            let mut acquire = pin!(locks.lock(&*row).acquire());
             assert!(begin(&mut acquire).is_pending());
             tokio::select! {
                 _ = &mut acquire => panic!("no reply came"),
@@ -84,10 +81,10 @@ pub async fn acquire_arriving_after_its_connection_was_replaced_is_released(fixt
     let (held, ended) = (network.count(Proxy::held), network.count(Proxy::ended));
     network.each(Proxy::strand);
     let gave_up = locks.lock(&*given_up).wait(COMMAND_TIMEOUT).acquire();
-    drop(within(COMMAND_TIMEOUT * 2 + NOISE, gave_up).await);
+    drop(soon(gave_up).await);
     assert!(network.count(Proxy::held) > held);
     // Later requests are not stuck.
-    let guard = soon(locks.lock(&*row).wait(AGAIN).acquire()).await;
+    let guard = soon(locks.lock(&*row).acquire()).await;
     drop(guard.unwrap());
     fixture.until_free(&row).await;
     network.each(Proxy::heal);
@@ -110,7 +107,7 @@ pub async fn acquire_arriving_after_its_ttl_leaves_no_lock(fixture: Fixture) {
     network.each(Proxy::heal);
     network.until_more_than(ended, Proxy::ended).await;
     // Unless it was released, it is held for its ttl.
-    fixture.until_free(&row).await;
+    within(ttl - NOISE, fixture.until_free(&row)).await;
     locks.shutdown().await;
 }
 
@@ -121,14 +118,11 @@ pub async fn timed_out_acquire_leaves_no_lock(fixture: Fixture) {
     let row = fixture.key("row");
     for hole in [Proxy::black_hole, Proxy::hold_replies] {
         network.each(hole);
-        let start = Instant::now();
         let acquire = locks.lock(&*row).wait(millis(400)).acquire();
-        let error = acquire.await.unwrap_err();
-        let took = start.elapsed();
+        let error = soon(acquire).await.unwrap_err();
         assert!(error.is_unavailable(), "{error}");
-        assert!(took < millis(400) + COMMAND_TIMEOUT + NOISE, "{took:?}");
         network.each(Proxy::heal);
-        let guard = soon(locks.lock(&*row).wait(AGAIN).acquire()).await;
+        let guard = soon(locks.lock(&*row).acquire()).await;
         drop(guard.unwrap());
         fixture.until_free(&row).await;
     }

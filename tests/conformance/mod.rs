@@ -92,7 +92,7 @@ fn postgres() {
 
 #[test]
 fn postgres_on_one_thread() {
-    play::play_on_one_thread(Topology::postgres());
+    play::play_on_one_thread(Topology::postgres_on_one_thread());
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn etcd() {
 
 #[test]
 fn zookeeper() {
-    play::play(Topology::zookeeper(1));
+    play::play(Topology::zookeeper());
 }
 
 #[test]
 fn zookeeper_ensemble() {
-    play::play(Topology::zookeeper(3));
+    play::play(Topology::zookeeper_ensemble());
 }

@@ -4,7 +4,6 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
 use lock_runtime::{Lock, LockError, OnLost};
-use tokio::time::Instant;
 
 use super::fixture::Fixture;
 use lock_test_support::time::{millis, soon};
@@ -27,10 +26,9 @@ async fn count(lock: Lock, inside: &AtomicUsize, most: &AtomicUsize) -> Result<(
 
 pub async fn nested_call_for_held_lock_would_deadlock(fixture: Fixture) {
     let (door, other) = (fixture.key("door"), fixture.key("other"));
-    let lock = |key: &str| fixture.locks().lock(key).wait(LONG);
-    let start = Instant::now();
+    let lock = |key: &str| fixture.locks().lock(key);
     let nested = lock(&door).run(async |_| lock(&door).run(async |_| ()).await);
-    assert!(is_deadlock(&nested.await.unwrap()));
+    assert!(is_deadlock(&soon(nested).await.unwrap()));
     let deep = lock(&door).run(async |_| {
         tokio::task::yield_now().await;
         let inner = lock(&other).run(async |_| {
@@ -43,8 +41,7 @@ pub async fn nested_call_for_held_lock_would_deadlock(fixture: Fixture) {
         });
         inner.await.unwrap()
     });
-    assert!(is_deadlock(&deep.await.unwrap()));
-    assert!(start.elapsed() < LONG / 2);
+    assert!(is_deadlock(&soon(deep).await.unwrap()));
     // Another manager is another client, whose wait ends.
     let other = fixture.other().lock(&*door).wait(millis(50));
     let nested = lock(&door).run(async move |_| other.run(async |_| ()).await);
@@ -55,7 +52,7 @@ pub async fn nested_call_for_held_lock_would_deadlock(fixture: Fixture) {
 
 pub async fn nested_call_has_the_fencing_token_of_the_outer_one(fixture: Fixture) {
     let door = fixture.key("door");
-    let lock = || fixture.locks().lock(&*door).wait(LONG).reentrant(true);
+    let lock = || fixture.locks().lock(&*door).reentrant(true);
     let outer = lock().run(async |outer| {
         let inner = async || lock().run(async |inner| inner.fencing_token().await).await;
         let before = inner().await.unwrap().unwrap();
@@ -74,7 +71,7 @@ pub async fn nested_call_has_the_fencing_token_of_the_outer_one(fixture: Fixture
 /// Its future is polled by one task first, then by another.
 pub async fn body_that_moves_to_another_task_keeps_its_locks(fixture: Fixture) {
     let door = fixture.key("door");
-    let lock = fixture.locks().lock(&*door).wait(LONG);
+    let lock = fixture.locks().lock(&*door);
     let (moved, moves) = tokio::sync::oneshot::channel::<()>();
     let mut call = Box::pin(lock.clone().run(async move |_| {
         moves.await.unwrap();
@@ -103,7 +100,7 @@ pub async fn nested_single_try_is_busy(fixture: Fixture) {
 
 pub async fn nested_single_try_beside_another_call_is_none(fixture: Fixture) {
     let door = fixture.key("door");
-    let again = || fixture.locks().lock(&*door).wait(LONG).reentrant(true);
+    let again = || fixture.locks().lock(&*door).reentrant(true);
     let outer = again().run(async |_| {
         let inner = again().acquire().await.unwrap();
         assert!(again().try_acquire().await.unwrap().is_none());
@@ -117,8 +114,8 @@ pub async fn nested_single_try_beside_another_call_is_none(fixture: Fixture) {
 /// A body that continues after a loss holds nothing.
 pub async fn lost_lock_can_be_acquired_in_its_body(fixture: Fixture) {
     let door = fixture.key("door");
-    let lock = || fixture.locks().lock(&*door).wait(LONG);
-    let body = lock().ttl(millis(600)).on_lost(OnLost::Continue);
+    let lock = || fixture.locks().lock(&*door);
+    let body = lock().ttl(fixture.short_lease()).on_lost(OnLost::Continue);
     let again = body.run(async |guard| {
         if fixture.deleted(&door) {
             assert!(soon(guard.lost()).await.is_lost());
@@ -131,7 +128,7 @@ pub async fn lost_lock_can_be_acquired_in_its_body(fixture: Fixture) {
 
 pub async fn upgrade_would_deadlock(fixture: Fixture) {
     let door = fixture.key("door");
-    let lock = || fixture.locks().lock(&*door).wait(LONG);
+    let lock = || fixture.locks().lock(&*door);
     for inner in [lock(), lock().read(), lock().reentrant(true)] {
         let nested = lock()
             .read()
@@ -145,7 +142,7 @@ pub async fn upgrade_would_deadlock(fixture: Fixture) {
 
 pub async fn reentrant_calls_run_under_outer_hold_one_at_a_time(fixture: Fixture) {
     let door = fixture.key("door");
-    let again = || fixture.locks().lock(&*door).wait(LONG).reentrant(true);
+    let again = || fixture.locks().lock(&*door).reentrant(true);
     let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let outer = again().run(async |outer| {
         let token = outer.fencing_token().await.unwrap();
@@ -170,7 +167,7 @@ pub async fn reentrant_calls_run_under_outer_hold_one_at_a_time(fixture: Fixture
 
 pub async fn nested_guard_is_not_downgraded_under_its_body(fixture: Fixture) {
     let order = fixture.key("order");
-    let lock = || fixture.locks().lock(&*order).wait(LONG);
+    let lock = || fixture.locks().lock(&*order);
     let body = lock().run(async |outer| {
         let inner = lock().reentrant(true).acquire().await.unwrap();
         let refused = inner.downgrade().await.unwrap_err();
@@ -187,14 +184,7 @@ pub async fn nested_guard_is_not_downgraded_under_its_body(fixture: Fixture) {
 
 pub async fn reentrant_readers_run_together(fixture: Fixture) {
     let door = fixture.key("door");
-    let again = || {
-        fixture
-            .locks()
-            .lock(&*door)
-            .read()
-            .wait(LONG)
-            .reentrant(true)
-    };
+    let again = || fixture.locks().lock(&*door).read().reentrant(true);
     let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let outer = again().run(async |_| {
         let one = || count(again(), &inside, &most);
@@ -223,7 +213,7 @@ pub async fn spawned_task_inherits_nothing(fixture: Fixture) {
 
 pub async fn siblings_exclude_each_other(fixture: Fixture) {
     let door = fixture.key("door");
-    let lock = || fixture.locks().lock(&*door).wait(LONG);
+    let lock = || fixture.locks().lock(&*door);
     let (inside, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
     let one = || count(lock(), &inside, &most);
     let (a, b, c) = soon(async { tokio::join!(one(), one(), one()) }).await;

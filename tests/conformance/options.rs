@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::fixture::{Fixture, config_of};
-use lock_test_support::time::{millis, soon};
+use lock_test_support::time::{begin, millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 const MIN_HOLD: Duration = Duration::from_millis(900);
@@ -103,13 +103,14 @@ pub async fn min_hold_is_validated(fixture: Fixture) {
 
 pub async fn max_waiters_makes_further_callers_busy(fixture: Fixture) {
     let door = fixture.key("door");
-    let lock = || fixture.locks().lock(&*door).wait(LONG).max_waiters(2);
+    let lock = || fixture.locks().lock(&*door).max_waiters(2);
     let holder = lock().acquire().await.unwrap();
     let mut waiters = JoinSet::new();
     for _ in 0..2 {
-        waiters.spawn(lock().acquire());
+        let mut call = Box::pin(lock().acquire());
+        assert!(begin(&mut call).is_pending());
+        waiters.spawn(call);
     }
-    tokio::time::sleep(millis(100)).await;
     let refused = soon(lock().acquire()).await.unwrap_err();
     assert!(
         matches!(
@@ -161,7 +162,7 @@ pub async fn lazy_is_refused_where_it_makes_no_sense(fixture: Fixture) {
         fixture.locks().lock_all([&*one]),
         lock().reentrant(true).max_hold(LONG).max_waiters(1),
     ] {
-        let lock = lock.wait(LONG).release_mode(ReleaseMode::Lazy);
+        let lock = lock.release_mode(ReleaseMode::Lazy);
         let ran = soon(lock.run(async |guard| guard.is_valid())).await;
         assert!(ran.unwrap());
     }
@@ -179,7 +180,7 @@ pub async fn canceled_call_keeps_no_lock_for_min_hold(fixture: Fixture) {
     let job = fixture.key("job");
     let holder = fixture.other().lock(&*job).acquire().await.unwrap();
     let lock = fixture.locks().lock(&*job).min_hold(LONG);
-    let mut call = Box::pin(lock.wait(LONG).acquire());
+    let mut call = Box::pin(lock.acquire());
     let polled = tokio::time::timeout(millis(200), &mut call).await;
     assert!(polled.is_err(), "another client holds the lock");
     holder.release().await.unwrap();

@@ -8,10 +8,7 @@ use lock_runtime::LockError;
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use super::log::Log;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::AGAIN;
 use lock_test_support::time::{NOISE, millis, soon, within};
-
-const LONG: Duration = Duration::from_secs(60);
 
 pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
@@ -25,7 +22,7 @@ pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixt
         let error = locks.lock(&*row).try_acquire().await.unwrap_err();
         let took = start.elapsed();
         assert!(error.is_unavailable(), "{error}");
-        assert!(took < COMMAND_TIMEOUT + NOISE, "{took:?}");
+        assert!(took <= COMMAND_TIMEOUT + NOISE, "{took:?}");
         // The first call may discover the outage, the second knows of it already.
         for _ in 0..2 {
             let start = Instant::now();
@@ -34,11 +31,10 @@ pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixt
             let took = start.elapsed();
             assert!(error.is_unavailable() && !error.is_busy(), "{error}");
             assert_eq!(error.key(), Some(&*row));
-            assert!(took < millis(400) + NOISE, "{took:?}");
+            assert!(took <= millis(400) + NOISE, "{took:?}");
         }
         network.each(Proxy::heal);
-        let again = locks.lock(&*row).wait(AGAIN).acquire();
-        drop(soon(again).await.unwrap());
+        drop(soon(locks.lock(&*row).acquire()).await.unwrap());
         fixture.until_free(&row).await;
     }
     locks.shutdown().await;
@@ -58,7 +54,7 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
     // A process that waits may have a connection for messages.
     let taken = fixture.key("taken");
     let _holder = fixture.other().lock(&*taken).acquire().await.unwrap();
-    let waiter = tokio::spawn(locks.lock(&*taken).wait(LONG).acquire());
+    let waiter = tokio::spawn(locks.lock(&*taken).acquire());
     let logged = |words: &[&str]| {
         let counts = network.proxies.iter().map(|proxy| log.count(proxy, words));
         counts.collect::<Vec<_>>()
@@ -98,12 +94,12 @@ pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
         network.each(Proxy::cut);
         network.until_more_than(refused, Proxy::refused).await;
         network.each(Proxy::heal);
-        let probe = locks.lock(fixture.key("probe")).wait(AGAIN);
+        let probe = locks.lock(fixture.key("probe"));
         drop(soon(probe.acquire()).await.unwrap());
     }
-    let most = 1 + (begun.elapsed().as_secs_f64() / PERIOD.as_secs_f64()) as usize;
     for carried in [REQUESTS, MESSAGES] {
-        let (lost, restored) = (logged(&[LOST, carried]), logged(&[RESTORED, carried]));
+        let (restored, lost) = (logged(&[RESTORED, carried]), logged(&[LOST, carried]));
+        let most = 1 + (begun.elapsed().as_secs_f64() / PERIOD.as_secs_f64()) as usize;
         assert!(lost.iter().all(|count| *count <= most), "{lost:?}");
         assert!(restored.iter().zip(&lost).all(|(back, lost)| back <= lost));
     }
@@ -117,11 +113,11 @@ pub async fn broken_connections_are_replaced(fixture: Fixture) {
         return;
     };
     let row = fixture.key("row");
-    let guard = locks.lock(&*row).ttl(millis(8000)).acquire().await.unwrap();
+    let guard = locks.lock(&*row).acquire().await.unwrap();
     for n in 0..4 {
         network.each(Proxy::cut);
         network.each(Proxy::heal);
-        let other = locks.lock(fixture.key(&format!("other:{n}"))).wait(AGAIN);
+        let other = locks.lock(fixture.key(&format!("other:{n}")));
         drop(soon(other.acquire()).await.unwrap());
     }
     assert!(guard.is_valid());
@@ -137,18 +133,15 @@ pub async fn release_during_outage_is_retried_until_recovery(fixture: Fixture) {
     for (n, fault) in [Proxy::cut, Proxy::black_hole].into_iter().enumerate() {
         let row = fixture.key(&format!("row:{n}"));
         let dropped = fixture.key(&format!("dropped:{n}"));
-        let first = locks.lock(&*dropped).wait(AGAIN).acquire().await.unwrap();
-        let guard = locks.lock(&*row).wait(AGAIN).acquire().await.unwrap();
+        let first = locks.lock(&*dropped).acquire().await.unwrap();
+        let guard = locks.lock(&*row).acquire().await.unwrap();
         network.each(fault);
         drop(first);
-        let start = Instant::now();
-        let error = guard.release().await.unwrap_err();
-        let took = start.elapsed();
+        let error = soon(guard.release()).await.unwrap_err();
         assert!(
             error.is_unavailable() && error.key() == Some(&*row),
             "{error}"
         );
-        assert!(took < COMMAND_TIMEOUT + NOISE, "{took:?}");
         assert!(fixture.is_held(&row).await && fixture.is_held(&dropped).await);
         network.each(Proxy::heal);
         fixture.until_free(&row).await;
@@ -180,10 +173,14 @@ pub async fn shutdown_during_outage_ends_within_ttl(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
         return;
     };
-    let (row, taken, ttl) = (fixture.key("row"), fixture.key("taken"), millis(1500));
+    let (row, taken, ttl) = (
+        fixture.key("row"),
+        fixture.key("taken"),
+        fixture.short_lease(),
+    );
     let holder = fixture.other().lock(&*taken).acquire().await.unwrap();
     let held = locks.lock(&*row).ttl(ttl).acquire().await.unwrap();
-    let waiter = tokio::spawn(locks.lock(&*taken).ttl(ttl).wait(AGAIN * 2).acquire());
+    let waiter = tokio::spawn(locks.lock(&*taken).ttl(ttl).acquire());
     // What the waiter sent first has been answered. The last member of a quorum may never get this release.
     let warm = locks.lock(fixture.key("warm")).ttl(ttl).acquire();
     drop(warm.await.unwrap().release().await);
@@ -195,11 +192,11 @@ pub async fn shutdown_during_outage_ends_within_ttl(fixture: Fixture) {
     let start = Instant::now();
     locks.shutdown().await;
     let took = start.elapsed();
-    assert!(took < ttl + COMMAND_TIMEOUT + NOISE, "{took:?}");
+    assert!(took <= ttl + COMMAND_TIMEOUT + NOISE, "{took:?}");
     let error = waiter.await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");
     holder.release().await.unwrap();
-    let next = fixture.other().lock(&*taken).wait(AGAIN).acquire();
+    let next = fixture.other().lock(&*taken).acquire();
     let next = within(fixture.crash_costs(ttl) + NOISE, next).await;
     next.unwrap().release().await.unwrap();
     network.each(Proxy::heal);

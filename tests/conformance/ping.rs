@@ -4,7 +4,7 @@ use lock_runtime::LockError;
 
 use super::faults::Fault;
 use super::fixture::{COMMAND_TIMEOUT, Fixture};
-use lock_test_support::manager::{pings_fail, until_pinged};
+use lock_test_support::manager::{pings_fail, pings_take, until_pinged};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::Servers;
 
@@ -30,7 +30,7 @@ pub async fn ping_follows_the_servers(fixture: Fixture) {
     for fault in [Fault::Freeze, Fault::Crash] {
         until_pinged(&alone.locks).await;
         alone.suffer(fault).await;
-        pings_fail(&alone.locks, COMMAND_TIMEOUT).await;
+        pings_take(&alone.locks).await;
         alone.recover(fault).await;
     }
     until_pinged(&alone.locks).await;
@@ -48,7 +48,7 @@ pub async fn ping_needs_a_majority_of_the_members(fixture: Fixture) {
     }
     let last = members / 2;
     alone.with_servers(move |servers| servers.kill(last)).await;
-    pings_fail(&alone.locks, COMMAND_TIMEOUT).await;
+    pings_take(&alone.locks).await;
     alone
         .with_servers(move |servers| servers.restart(last))
         .await;

@@ -4,21 +4,18 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::time::Duration;
 
-use lock_runtime::{LockError, LockGuard, LockManager};
+use lock_runtime::{LeaseInfo, LockError, LockGuard, LockManager};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{millis, soon, yield_in_time};
+use lock_test_support::time::{PATIENCE, millis, soon, yield_in_time};
 use tokio::time::Instant;
 
-const LONG: Duration = Duration::from_secs(60);
+/// The lease of a grant.
+const GRANT: Duration = Duration::from_secs(2);
 
-fn waits(
-    locks: &LockManager,
-    key: &str,
-    wait: Duration,
-) -> JoinHandle<Result<LockGuard, LockError>> {
-    tokio::spawn(locks.lock(key).wait(wait).acquire())
+fn waits(locks: &LockManager, key: &str) -> JoinHandle<Result<LockGuard, LockError>> {
+    tokio::spawn(locks.lock(key).acquire())
 }
 
 /// The release alone wakes the waiter: by itself it polls after 50 ms, and less often later.
@@ -28,7 +25,7 @@ pub async fn released_lock_reaches_next_process_at_once(fixture: Fixture) {
     let mut guard = managers[0].lock(&*door).acquire().await.unwrap();
     let mut times = Vec::new();
     for turn in 0..40 {
-        let next = waits(&managers[(turn + 1) % 2], &door, LONG);
+        let next = waits(&managers[(turn + 1) % 2], &door);
         tokio::time::sleep(millis(5)).await;
         let start = Instant::now();
         let (released, next) = tokio::join!(guard.release(), soon(next));
@@ -52,12 +49,23 @@ pub async fn released_lock_reaches_next_process_at_once(fixture: Fixture) {
 pub async fn granted_lock_is_renewed_by_new_holder(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = fixture.other().lock(&*door).acquire().await.unwrap();
-    let waiter = waits(fixture.locks(), &door, LONG);
-    tokio::time::sleep(millis(50)).await;
+    let waiter = waits(fixture.locks(), &door);
+    fixture.until_waiting(&door, 1).await;
     holder.release().await.unwrap();
     let guard = soon(waiter).await.unwrap().unwrap();
-    tokio::time::sleep(millis(2500)).await;
-    assert!(guard.is_valid() && fixture.is_held(&door).await);
+    let lease_is_its_own = async {
+        loop {
+            let found = fixture.other().inspect(&door).await.unwrap();
+            match found.holders().first().and_then(|holder| holder.lease()) {
+                Some(LeaseInfo::Ends(left)) if left < GRANT * 2 => {}
+                Some(_) => return,
+                None => {}
+            }
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    soon(lease_is_its_own).await;
+    assert!(guard.is_valid());
     guard.release().await.unwrap();
     fixture.until_free(&door).await;
 }
@@ -67,10 +75,14 @@ pub async fn waiter_that_leaves_is_skipped(fixture: Fixture) {
     for (n, leaves_by_itself) in [true, false].into_iter().enumerate() {
         let door = fixture.key(&format!("door:{n}"));
         let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
-        let wait = if leaves_by_itself { millis(300) } else { LONG };
-        let first = waits(fixture.other(), &door, wait);
+        let wait = if leaves_by_itself {
+            millis(300)
+        } else {
+            PATIENCE
+        };
+        let first = tokio::spawn(fixture.other().lock(&*door).wait(wait).acquire());
         tokio::time::sleep(millis(50)).await;
-        let second = waits(&third, &door, LONG);
+        let second = waits(&third, &door);
         tokio::time::sleep(millis(50)).await;
         if !leaves_by_itself {
             first.abort();
@@ -96,11 +108,11 @@ pub async fn many_canceled_waiters_lose_no_grant(fixture: Fixture) {
         tasks.spawn(async move {
             for round in 0..20 {
                 let patience = Duration::from_micros(n * 37 % 900 + round * 53 % 700);
-                let lock = locks.lock(&*door).wait(LONG);
+                let lock = locks.lock(&*door);
                 let _ = tokio::time::timeout(patience, lock.acquire()).await;
             }
             let start = Instant::now();
-            let guard = locks.lock(&*door).wait(LONG).acquire().await.unwrap();
+            let guard = locks.lock(&*door).acquire().await.unwrap();
             let waited = start.elapsed();
             guard.release().await.unwrap();
             waited
@@ -129,7 +141,7 @@ pub async fn busy_process_does_not_starve_others(fixture: Fixture) {
         let (over, taken) = (over.clone(), taken.clone());
         crowd.spawn(async move {
             while !over.load(Relaxed) {
-                let guard = locks.lock(&*door).wait(LONG).acquire().await.unwrap();
+                let guard = locks.lock(&*door).acquire().await.unwrap();
                 taken.fetch_add(1, Relaxed);
                 yield_in_time().await;
                 guard.release().await.unwrap();
@@ -138,7 +150,7 @@ pub async fn busy_process_does_not_starve_others(fixture: Fixture) {
     }
     for _ in 0..10 {
         let before = taken.load(Relaxed);
-        let next = soon(waits(fixture.other(), &door, LONG)).await;
+        let next = soon(waits(fixture.other(), &door)).await;
         next.unwrap().unwrap().release().await.unwrap();
         // Nor does the other process starve this one.
         let served = async {
@@ -159,7 +171,7 @@ pub async fn waiter_of_other_process_is_served_between_local_waiters(fixture: Fi
     let served = Arc::new(AtomicUsize::new(0));
     let mut waiters = JoinSet::new();
     for _ in 0..300 {
-        let lock = fixture.locks().lock(&*door).wait(LONG);
+        let lock = fixture.locks().lock(&*door);
         let served = served.clone();
         waiters.spawn(async move {
             let guard = lock.acquire().await.unwrap();
@@ -168,8 +180,8 @@ pub async fn waiter_of_other_process_is_served_between_local_waiters(fixture: Fi
             guard.release().await.unwrap();
         });
     }
-    let guest = waits(fixture.other(), &door, LONG);
-    tokio::time::sleep(millis(100)).await;
+    let guest = waits(fixture.other(), &door);
+    fixture.until_waiting(&door, 1).await;
     holder.release().await.unwrap();
     let guest = soon(guest).await.unwrap().unwrap();
     let before = served.load(Relaxed);
@@ -182,10 +194,10 @@ pub async fn shutdown_fails_waiters_and_removes_queue_entries(fixture: Fixture) 
     let door = fixture.key("door");
     let closes = fixture.another().await;
     let holder = fixture.locks().lock(&*door).acquire().await.unwrap();
-    let first = waits(&closes, &door, LONG);
-    tokio::time::sleep(millis(50)).await;
-    let second = waits(fixture.other(), &door, LONG);
-    tokio::time::sleep(millis(50)).await;
+    let first = waits(&closes, &door);
+    fixture.until_waiting(&door, 1).await;
+    let second = waits(fixture.other(), &door);
+    fixture.until_waiting(&door, 2).await;
     soon(closes.shutdown()).await;
     let error = soon(first).await.unwrap().unwrap_err();
     assert!(matches!(error, LockError::ShuttingDown { .. }), "{error}");

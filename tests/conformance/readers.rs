@@ -8,17 +8,16 @@ use lock_runtime::{Lock, LockError, LockGuard, LockManager};
 use tokio::task::{JoinHandle, JoinSet};
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, begin, millis, soon};
-use tokio::time::Instant;
+use lock_test_support::time::{begin, millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 
 fn reads(locks: &LockManager, key: &str) -> Lock {
-    locks.lock(key).read().wait(LONG)
+    locks.lock(key).read()
 }
 
 fn waits(lock: Lock) -> JoinHandle<Result<LockGuard, LockError>> {
-    tokio::spawn(lock.wait(LONG).acquire())
+    tokio::spawn(lock.acquire())
 }
 
 /// Gives a waiter the time to reach the server's queue.
@@ -28,11 +27,12 @@ async fn settle() {
 
 /// Waits until a writer is in the queue of the lock, which readers hold.
 async fn until_writer_waits(fixture: &Fixture, key: &str) {
-    let start = Instant::now();
-    while fixture.is_readable(key).await {
-        assert!(start.elapsed() < NOISE * 4, "the writer does not wait");
-        tokio::time::sleep(millis(5)).await;
-    }
+    let waits = async {
+        while fixture.is_readable(key).await {
+            tokio::time::sleep(millis(5)).await;
+        }
+    };
+    soon(waits).await;
 }
 
 pub async fn readers_share_lock_and_exclude_writers(fixture: Fixture) {
@@ -101,9 +101,9 @@ pub async fn read_hold_from_queue_is_no_way_past_writers(fixture: Fixture) {
     let [one, other] = fixture.both();
     let first = one.lock(&*door).acquire().await.unwrap();
     let reader = waits(reads(&ours, &door));
-    settle().await;
+    fixture.until_waiting(&door, 1).await;
     let writer = waits(other.lock(&*door));
-    settle().await;
+    fixture.until_waiting(&door, 2).await;
     first.release().await.unwrap();
     let reader = soon(reader).await.unwrap().unwrap();
     assert!(reads(&ours, &door).try_acquire().await.unwrap().is_none());
@@ -190,8 +190,7 @@ pub async fn reader_depends_on_no_other_one(fixture: Fixture) {
 
 pub async fn loss_reaches_every_reader_of_a_hold(fixture: Fixture) {
     let door = fixture.key("door");
-    let ttl = millis(600);
-    let read = || reads(fixture.locks(), &door).ttl(ttl);
+    let read = || reads(fixture.locks(), &door).ttl(fixture.short_lease());
     let (one, two) = tokio::join!(read().acquire(), read().acquire());
     let (one, two) = (one.unwrap(), two.unwrap());
     if !fixture.deleted(&door) {
@@ -212,7 +211,7 @@ pub async fn readers_and_writers_never_overlap(fixture: Fixture) {
         tasks.spawn(async move {
             for _ in 0..12 {
                 let writes = n % 4 == 0;
-                let lock = locks.lock(&*door).wait(LONG);
+                let lock = locks.lock(&*door);
                 let lock = if writes { lock } else { lock.read() };
                 let guard = lock.acquire().await.unwrap();
                 let weight = if writes { -1000 } else { 1 };
@@ -240,9 +239,9 @@ pub async fn downgrade_admits_readers_and_no_writer(fixture: Fixture) {
     }
     let token = writer.fencing_token().await.unwrap();
     let reader = waits(reads(&theirs, &door));
-    settle().await;
+    fixture.until_waiting(&door, 1).await;
     let next_writer = waits(theirs.lock(&*door));
-    settle().await;
+    fixture.until_waiting(&door, 2).await;
     let guard = writer.downgrade().await.unwrap();
     let reader = soon(reader).await.unwrap().unwrap();
     settle().await;
@@ -264,7 +263,7 @@ pub async fn dropped_downgrade_frees_lock(fixture: Fixture) {
         return;
     }
     for polls in 0..3 {
-        let writer = fixture.locks().lock(&*door).wait(LONG).acquire();
+        let writer = fixture.locks().lock(&*door).acquire();
         let mut downgrade = Box::pin(writer.await.unwrap().downgrade());
         for _ in 0..polls {
             if begin(&mut downgrade).is_ready() {
@@ -282,7 +281,7 @@ pub async fn fencing_tokens_order_readers_and_writers(fixture: Fixture) {
     let [ours, theirs] = fixture.both();
     let mut last_write = 0;
     for _ in 0..5 {
-        let writer = ours.lock(&*row).wait(LONG).acquire().await.unwrap();
+        let writer = ours.lock(&*row).acquire().await.unwrap();
         let write = writer.fencing_token().await.unwrap();
         writer.release().await.unwrap();
         let readers = tokio::join!(reads(&ours, &row).acquire(), reads(&theirs, &row).acquire());

@@ -88,23 +88,21 @@ pub const CASES: &[Case] = cases! {
             spawned_task_inherits_nothing
             siblings_exclude_each_other;
         options:
-            shared_lock_is_free_after_min_hold
             min_hold_is_validated
             lazy_is_refused_where_it_makes_no_sense
             max_waiters_makes_further_callers_busy;
+        ping:
+            ping_after_shutdown_says_so;
         readers:
             readers_of_one_process_join_a_hold
             readers_of_a_free_lock_are_not_too_many_waiters;
         revoke:
             revoked_key_ends_nested_bodies_and_those_of_several_keys;
-        semaphore:
-            permits_are_validated;
         set_aside:
             call_past_its_deadline_gets_no_lock
             grant_that_is_not_picked_up_passes_to_the_next_local_waiter
             read_hold_ends_without_the_reader_that_is_not_polled;
         several_keys:
-            busy_key_releases_the_others
             dropped_call_frees_all_keys
             nested_calls_for_several_keys_run
             keys_of_a_failed_call_are_free_despite_min_hold
@@ -121,7 +119,6 @@ pub const CASES: &[Case] = cases! {
             wait_is_bounded_behind_local_waiters
             zero_wait_tries_once
             local_waiters_are_served_in_order
-            timeouts_have_no_upper_limit
             different_keys_do_not_block_each_other;
         wanted:
             waits_for_others_that_are_dropped_at_once_add_up
@@ -198,6 +195,10 @@ pub const CASES: &[Case] = cases! {
             force_takes_the_lock_from_a_process_that_cannot_hear
             force_takes_the_lock_of_a_body_that_does_not_stop
             lock_of_another_client_is_taken_by_force_alone;
+        inspect:
+            readers_and_permits_are_told_apart
+            a_downgraded_holder_is_shown_as_a_reader
+            another_client_is_shown_as_what_it_is;
         lazy:
             next_call_of_the_process_needs_no_request
             lock_that_pays_off_is_kept_again_after_a_recall
@@ -226,7 +227,12 @@ pub const CASES: &[Case] = cases! {
             min_hold_ends_in_time_without_its_manager;
         options:
             min_hold_keeps_lock_on_every_exit_path
-            canceled_call_keeps_no_lock_for_min_hold;
+            canceled_call_keeps_no_lock_for_min_hold
+            shared_lock_is_free_after_min_hold;
+        queue:
+            granted_lock_is_renewed_by_new_holder
+            waiter_of_other_process_is_served_between_local_waiters
+            shutdown_fails_waiters_and_removes_queue_entries;
         readers:
             readers_share_lock_and_exclude_writers
             readers_and_writers_enter_in_order_of_arrival
@@ -239,7 +245,8 @@ pub const CASES: &[Case] = cases! {
             dropped_downgrade_frees_lock
             fencing_tokens_order_readers_and_writers;
         reports:
-            a_process_may_tell_nothing;
+            a_process_may_tell_nothing
+            a_kept_lock_is_told_from_a_held_one;
         revoke:
             guard_that_is_not_dropped_keeps_a_revoked_lock
             one_of_several_holders_is_revoked
@@ -254,7 +261,8 @@ pub const CASES: &[Case] = cases! {
             exclusive_holder_waits_for_all_permits
             lowest_number_of_permits_counts
             waiting_permits_are_granted_in_order
-            longest_ttl_keeps_the_limit;
+            longest_ttl_keeps_the_limit
+            permits_are_validated;
         set_aside:
             grant_that_is_not_picked_up_passes_to_another_process
             grant_passes_on_at_the_deadline_of_its_call
@@ -264,7 +272,8 @@ pub const CASES: &[Case] = cases! {
             call_for_several_keys_passes_no_waiter
             lost_key_loses_the_guard
             overtaken_holder_of_several_keys_gets_no_fencing_token
-            several_keys_have_one_fencing_token;
+            several_keys_have_one_fencing_token
+            busy_key_releases_the_others;
         shutdown:
             shutdown_waits_for_bodies_that_finish
             canceling_shutdown_keeps_locks_for_their_min_hold;
@@ -300,9 +309,6 @@ pub const CASES: &[Case] = cases! {
         inspect:
             a_free_lock_has_no_holder
             holder_and_waiters_are_named
-            readers_and_permits_are_told_apart
-            a_downgraded_holder_is_shown_as_a_reader
-            another_client_is_shown_as_what_it_is
             inspecting_fails_in_time_during_an_outage;
         keys:
             unusual_keys_work
@@ -337,12 +343,10 @@ pub const CASES: &[Case] = cases! {
         ping:
             ping_follows_the_network
             ping_follows_the_servers
-            ping_needs_a_majority_of_the_members
-            ping_after_shutdown_says_so;
+            ping_needs_a_majority_of_the_members;
         reports:
             a_process_tells_who_it_is
             a_claim_is_described
-            a_kept_lock_is_told_from_a_held_one
             a_process_that_has_shut_down_is_listed_no_more
             locks_in_use_are_listed;
         revoke:
@@ -352,12 +356,9 @@ pub const CASES: &[Case] = cases! {
             thousand_keys_are_renewed_until_each_is_released;
         queue:
             released_lock_reaches_next_process_at_once
-            granted_lock_is_renewed_by_new_holder
             waiter_that_leaves_is_skipped
             many_canceled_waiters_lose_no_grant
-            busy_process_does_not_starve_others
-            waiter_of_other_process_is_served_between_local_waiters
-            shutdown_fails_waiters_and_removes_queue_entries;
+            busy_process_does_not_starve_others;
         shutdown:
             shutdown_of_bodies_is_bounded_during_an_outage;
         starting:
@@ -366,6 +367,8 @@ pub const CASES: &[Case] = cases! {
             shutdown_before_the_first_connection_ends_waits
             unsafe_servers_are_refused_when_they_come
             wrong_credentials_are_told_when_the_servers_come;
+        waiting:
+            timeouts_have_no_upper_limit;
         wanted:
             holder_hears_that_another_process_waits;
     }
@@ -389,5 +392,40 @@ pub const REAL_TIME: &[&str] = &[
     "shutdown::shutdown_waits_for_the_lease_of_a_body_past_its_max_hold",
 ];
 
-/// The cases that are about real time, which is repeated alone if the machine has starved it. Each promises a bound.
-pub const TIMED: &[&str] = &[];
+/// The cases that are about real time, each of which is repeated alone if the machine has starved it.
+pub const TIMED: &[&str] = &[
+    // A wait ends with its time.
+    "waiting::wait_is_bounded",
+    // A body ends with its lease at the latest, and a shutdown with that of its bodies.
+    "lease::body_without_renewal_ends_after_ttl",
+    "lease_loss::holder_behind_a_cut_network_is_replaced",
+    "lease_loss::holder_behind_a_silent_network_is_replaced",
+    "lease_loss::holder_without_replies_is_replaced",
+    "lease_loss::holder_whose_requests_are_late_is_replaced",
+    "lease_loss::servers_that_fail_cost_what_they_forget",
+    "shutdown::shutdown_waits_for_the_lease_of_a_body_that_blocks",
+    "shutdown::shutdown_of_bodies_is_bounded_during_an_outage",
+    "outage::shutdown_during_outage_ends_within_ttl",
+    // A process that dies costs others its lease, and its place in a queue little.
+    "crash::crashed_holder_is_replaced_after_its_ttl",
+    "crash::crashed_waiter_costs_others_little",
+    "ends_of_leases::reader_behind_a_dead_writer_enters_in_time",
+    // A lease is renewed in time despite a brief fault.
+    "lease_loss::brief_cut_of_the_network_costs_no_lock",
+    "lease_loss::brief_silence_of_the_network_costs_no_lock",
+    "lease_loss::connection_that_is_never_answered_costs_no_lock",
+    "lease_loss::connection_that_is_never_answered_costs_no_short_lease",
+    // Calls fail in time during an outage.
+    "outage::calls_fail_in_time_during_an_outage_and_work_after_it",
+    "inspect::inspecting_fails_in_time_during_an_outage",
+    "ping::ping_follows_the_network",
+    "starting::manager_starts_during_an_outage",
+    "connecting::connecting_in_vain_lasts_for_the_connect_timeout",
+    // A free lock reaches the next process by a message, before that asks again.
+    "queue::released_lock_reaches_next_process_at_once",
+    "min_hold::end_of_min_hold_reaches_next_process_at_once",
+    "lazy::waiter_elsewhere_recalls_a_kept_lock",
+    // What nobody waits for any more is released before it would end by itself.
+    "queue::many_canceled_waiters_lose_no_grant",
+    "lost_replies::acquire_arriving_after_its_ttl_leaves_no_lock",
+];

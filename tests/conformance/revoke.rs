@@ -11,9 +11,7 @@ use lock_runtime::{
 use tokio::task::JoinHandle;
 
 use super::fixture::Fixture;
-use super::reports::PACE;
-use lock_test_support::servers::AGAIN;
-use lock_test_support::time::{millis, soon};
+use lock_test_support::time::{PATIENCE, millis, soon, until};
 
 pub const LONG: Duration = Duration::from_secs(60);
 pub const TTL: Duration = millis(20_000);
@@ -24,7 +22,7 @@ pub async fn listening(fixture: &Fixture) -> LockManager {
 }
 
 pub fn lock(locks: &LockManager, key: &str) -> Lock {
-    locks.lock(key).ttl(TTL).wait(LONG)
+    locks.lock(key).ttl(TTL)
 }
 
 pub async fn held(locks: &LockManager, key: &str) -> LockGuard {
@@ -102,26 +100,16 @@ pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
         assert_eq!(next_inside.load(Ordering::SeqCst), 0, "two bodies at once");
         guard
     });
-    let waits = async {
-        while other.inspect(&key).await.unwrap().waiting() == 0 {
-            tokio::time::sleep(millis(5)).await;
-        }
-    };
-    soon(waits).await;
+    fixture.until_waiting(&key, 1).await;
     let revoke = other
         .revoke(&*key)
         .by("ann\tb")
         .reason("stuck\nsince the deploy");
-    let revoked = soon(revoke.grace(AGAIN).into_future()).await.unwrap();
+    let revoked = soon(revoke.grace(PATIENCE).into_future()).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     let ended = soon(stuck).await.unwrap();
     assert!(is_revoked(&ended), "{ended:?}");
-    let tells = async {
-        while told.load(Ordering::Relaxed) == 0 {
-            tokio::time::sleep(millis(5)).await;
-        }
-    };
-    soon(tells).await;
+    until(|| told.load(Ordering::Relaxed) > 0).await;
     assert_eq!(told.load(Ordering::Relaxed), 1);
     let next = soon(next).await.unwrap();
     next.release().await.unwrap();
@@ -136,7 +124,7 @@ pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
     let guard = held(&locks, &key).await;
-    let revoke = tokio::spawn(other.revoke(&*key).grace(AGAIN).into_future());
+    let revoke = tokio::spawn(other.revoke(&*key).grace(PATIENCE).into_future());
     let loss = soon(guard.lost()).await;
     assert!(is_revoked::<()>(&Err(loss)));
     assert!(!revoke.is_finished() && fixture.is_held(&key).await);
@@ -176,7 +164,13 @@ pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
     let of_two = |it: &&ClaimInfo| it.process() == Some(two.process_id());
     let token = holders.clone().find(of_two).unwrap().token().to_owned();
     let [first, second] = guards;
-    let revoke = tokio::spawn(other.revoke(&*key).token(token).grace(AGAIN).into_future());
+    let revoke = tokio::spawn(
+        other
+            .revoke(&*key)
+            .token(token)
+            .grace(PATIENCE)
+            .into_future(),
+    );
     assert!(is_revoked::<()>(&Err(soon(second.lost()).await)));
     drop(second);
     let revoked = soon(revoke).await.unwrap().unwrap();
@@ -185,7 +179,7 @@ pub async fn one_of_several_holders_is_revoked(fixture: Fixture) {
 
     // All readers of a process stop together.
     let joined = read(&one).await;
-    let revoke = tokio::spawn(other.revoke(&*key).all().grace(AGAIN).into_future());
+    let revoke = tokio::spawn(other.revoke(&*key).all().grace(PATIENCE).into_future());
     for guard in [first, joined] {
         assert!(is_revoked::<()>(&Err(soon(guard.lost()).await)));
         drop(guard);
@@ -214,12 +208,7 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
     };
     let seen = soon(described).await;
     let next = tokio::spawn(lock(&locks, &key).acquire());
-    let waits = async {
-        while locks.stats().waiting == 0 {
-            tokio::time::sleep(millis(5)).await;
-        }
-    };
-    soon(waits).await;
+    until(|| locks.stats().waiting > 0).await;
     stuck.release().await.unwrap();
     let next = soon(next).await.unwrap().unwrap();
     if holder(other, &key).await.token() != seen.token() {
@@ -230,7 +219,7 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
     let revoke = other
         .revoke(&*key)
         .holder(&seen)
-        .grace(AGAIN + PACE)
+        .grace(PATIENCE * 2)
         .force();
     let revoked = revoke.await.unwrap();
     assert!(
@@ -242,7 +231,7 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
         other
             .revoke(&*key)
             .token(seen.token())
-            .grace(AGAIN)
+            .grace(PATIENCE)
             .into_future(),
     );
     assert!(is_revoked::<()>(&Err(soon(next.lost()).await)));
@@ -258,7 +247,7 @@ pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: F
     }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let keys = ["one", "two"].map(|name| fixture.key(name));
-    let several = locks.lock_all(keys.clone()).ttl(TTL).wait(LONG);
+    let several = locks.lock_all(keys.clone()).ttl(TTL);
     let inner = keys[1].clone();
     let (begun, runs) = tokio::sync::oneshot::channel();
     let manager = locks.clone();
@@ -273,7 +262,7 @@ pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: F
     };
     let call = tokio::spawn(several.run(body));
     soon(runs).await.unwrap();
-    let revoked = other.revoke(&*keys[1]).grace(AGAIN).await.unwrap();
+    let revoked = other.revoke(&*keys[1]).grace(PATIENCE).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     let ended = soon(call).await.unwrap();
     assert!(
@@ -294,7 +283,7 @@ pub async fn guard_without_its_manager_is_revoked(fixture: Fixture) {
     let key = fixture.key("row");
     let guard = held(&locks, &key).await;
     drop(locks);
-    let revoke = tokio::spawn(other.revoke(&*key).grace(AGAIN).into_future());
+    let revoke = tokio::spawn(other.revoke(&*key).grace(PATIENCE).into_future());
     assert!(is_revoked::<()>(&Err(soon(guard.lost()).await)));
     drop(guard);
     let revoked = soon(revoke).await.unwrap().unwrap();
@@ -307,10 +296,10 @@ pub async fn min_hold_ends_with_a_revocation(fixture: Fixture) {
     }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
-    let guard = lock(&locks, &key).min_hold(millis(15_000)).acquire().await;
+    let guard = lock(&locks, &key).min_hold(LONG).acquire().await;
     guard.unwrap().release().await.unwrap();
     assert!(fixture.is_held(&key).await);
-    let revoked = other.revoke(&*key).grace(AGAIN).await.unwrap();
+    let revoked = other.revoke(&*key).grace(PATIENCE).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     assert!(!fixture.is_held(&key).await);
     locks.shutdown().await;
@@ -351,7 +340,7 @@ pub async fn nobody_hears_of_a_lock_that_does_not_exist(fixture: Fixture) {
         assert!(matches!(refused, LockError::InvalidKey { .. }), "{refused}");
     }
     assert!(!call.is_finished());
-    let revoked = other.revoke(&*key).grace(AGAIN).await.unwrap();
+    let revoked = other.revoke(&*key).grace(PATIENCE).await.unwrap();
     assert!(matches!(revoked, Revocation::Stopped { .. }), "{revoked:?}");
     assert!(is_revoked(&soon(call).await.unwrap()));
     locks.shutdown().await;

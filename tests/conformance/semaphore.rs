@@ -9,9 +9,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{millis, soon};
-
-const LONG: Duration = Duration::from_secs(60);
+use lock_test_support::time::{millis, soon, until};
 
 pub async fn permits_bound_the_holders_of_all_processes(fixture: Fixture) {
     let api = fixture.key("api");
@@ -36,11 +34,12 @@ pub async fn permits_bound_the_holders_of_all_processes(fixture: Fixture) {
         let (inside, most) = (inside.clone(), most.clone());
         tasks.spawn(async move {
             for _ in 0..8 {
-                let lock = locks.lock(&*api).permits(3).wait(LONG);
+                let lock = locks.lock(&*api).permits(3);
                 let guard = lock.acquire().await.unwrap();
                 most.fetch_max(inside.fetch_add(1, SeqCst) + 1, SeqCst);
-                // Longer than a server that writes to disk needs to admit the next one.
-                tokio::time::sleep(millis(20)).await;
+                // Until as many as may were inside at once.
+                until(|| most.load(SeqCst) >= 3).await;
+                tokio::time::sleep(millis(5)).await;
                 assert!(guard.is_valid());
                 inside.fetch_sub(1, SeqCst);
                 guard.release().await.unwrap();
@@ -62,7 +61,7 @@ pub async fn permits_with_min_hold_limit_a_rate(fixture: Fixture) {
     let begun = Instant::now();
     let mut calls = JoinSet::new();
     for n in 0..9 {
-        let lock = fixture.both()[n % 2].lock(&*api).permits(3).wait(LONG);
+        let lock = fixture.both()[n % 2].lock(&*api).permits(3);
         calls.spawn(lock.min_hold(period).run(async |_| ()));
     }
     for ended in soon(calls.join_all()).await {
@@ -78,11 +77,11 @@ pub async fn exclusive_holder_waits_for_all_permits(fixture: Fixture) {
     }
     let api = fixture.key("api");
     let [ours, theirs] = fixture.both();
-    let permit = |locks: &LockManager| locks.lock(&*api).permits(2).wait(LONG);
+    let permit = |locks: &LockManager| locks.lock(&*api).permits(2);
     let one = permit(&ours).acquire().await.unwrap();
     let two = permit(&theirs).acquire().await.unwrap();
-    let exclusive = tokio::spawn(ours.lock(&*api).wait(LONG).acquire());
-    tokio::time::sleep(millis(100)).await;
+    let exclusive = tokio::spawn(ours.lock(&*api).acquire());
+    fixture.until_waiting(&api, 1).await;
     one.release().await.unwrap();
     tokio::time::sleep(millis(100)).await;
     // A permit is free, and yet the exclusive holder is next.
@@ -162,8 +161,8 @@ pub async fn waiting_permits_are_granted_in_order(fixture: Fixture) {
         return;
     }
     let api = fixture.key("api");
-    let managers = fixture.both();
-    let permit = |n: usize| managers[n % 2].lock(&*api).permits(2).wait(LONG);
+    let managers = [fixture.another().await, fixture.another().await];
+    let permit = |n: usize| managers[n % 2].lock(&*api).permits(2);
     let mut held = vec![
         permit(0).acquire().await.unwrap(),
         permit(1).acquire().await.unwrap(),
@@ -177,7 +176,7 @@ pub async fn waiting_permits_are_granted_in_order(fixture: Fixture) {
             tell.send(n).unwrap();
             guard
         });
-        tokio::time::sleep(millis(100)).await;
+        until(|| managers[n % 2].stats().waiting == n as u64 / 2 + 1).await;
     }
     for _ in 0..6 {
         held.pop().unwrap().release().await.unwrap();
@@ -194,6 +193,9 @@ pub async fn waiting_permits_are_granted_in_order(fixture: Fixture) {
         guard.release().await.unwrap();
     }
     fixture.until_free(&api).await;
+    for locks in managers {
+        locks.shutdown().await;
+    }
 }
 
 /// The end of a lease and the limit of its holder share one number in Redis.

@@ -9,20 +9,26 @@ use lock_runtime::{Lock, LockError, LockGuard, LockManager};
 use tokio::time::Instant;
 
 use super::fixture::Fixture;
-use lock_test_support::time::{NOISE, begin, millis, soon, within};
-
-const LONG: Duration = Duration::from_secs(60);
+use lock_test_support::time::{PATIENCE, begin, millis, soon};
 
 /// How long a call may leave a lock that it was granted unused.
-const PICK_UP: Duration = millis(2200);
+const PICK_UP: Duration = millis(2000);
 
 type Call = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
 
-/// Polls the call until it waits, and then no more.
-async fn set_aside(lock: Lock) -> Call {
+/// Polls the call until it waits on the servers for that key, and then no more.
+async fn set_aside(fixture: &Fixture, key: &str, lock: Lock) -> Call {
     let mut call: Call = Box::pin(lock.acquire());
-    let waits = tokio::time::timeout(millis(250), &mut call).await;
-    assert!(waits.is_err(), "the call does not wait");
+    tokio::select! {
+        _ = &mut call => panic!("the call does not wait"),
+        () = fixture.until_waiting(key, 1) => call,
+    }
+}
+
+/// Polls the call once, whose process holds the lock.
+fn set_aside_locally(lock: Lock) -> Call {
+    let mut call: Call = Box::pin(lock.acquire());
+    assert!(begin(&mut call).is_pending(), "the call does not wait");
     call
 }
 
@@ -30,22 +36,30 @@ async fn held(locks: &LockManager, key: &str) -> LockGuard {
     locks.lock(key).acquire().await.unwrap()
 }
 
-/// Checks that another process gets the lock in that time.
-async fn passes_on(lock: Lock, limit: Duration) {
-    let guard = within(limit + NOISE, lock.wait(LONG).acquire()).await;
-    guard.unwrap().release().await.unwrap();
+/// Checks that a call gets the lock in that time.
+async fn passes_on(
+    fixture: &Fixture,
+    limit: Duration,
+    call: impl Future<Output = Result<LockGuard, LockError>>,
+) {
+    let begun = Instant::now();
+    let guard = soon(call).await.unwrap();
+    fixture.at_most(limit, begun);
+    guard.release().await.unwrap();
 }
 
 pub async fn grant_that_is_not_picked_up_passes_to_another_process(fixture: Fixture) {
     let door = fixture.key("door");
     let third = fixture.another().await;
     let holder = held(fixture.other(), &door).await;
-    let lock = fixture.locks().lock(&*door).ttl(millis(1000)).wait(LONG);
-    let mut call = set_aside(lock).await;
-    let other = tokio::spawn(third.lock(&*door).wait(LONG).acquire());
-    tokio::time::sleep(millis(100)).await;
+    let lock = fixture.locks().lock(&*door);
+    let mut call = set_aside(&fixture, &door, lock).await;
+    let other = tokio::spawn(third.lock(&*door).acquire());
+    fixture.until_waiting(&door, 2).await;
     holder.release().await.unwrap();
-    let other = within(PICK_UP + NOISE, other).await.unwrap().unwrap();
+    let begun = Instant::now();
+    let other = soon(other).await.unwrap().unwrap();
+    fixture.at_most(PICK_UP, begun);
     assert!(begin(&mut call).is_pending(), "two holders");
     other.release().await.unwrap();
     soon(call).await.unwrap().release().await.unwrap();
@@ -55,12 +69,14 @@ pub async fn grant_that_is_not_picked_up_passes_to_another_process(fixture: Fixt
 pub async fn grant_passes_on_at_the_deadline_of_its_call(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = held(fixture.other(), &door).await;
-    let deadline = Instant::now() + millis(700);
-    let call = set_aside(fixture.locks().lock(&*door).wait(millis(700))).await;
+    let wait = millis(1000);
+    let deadline = Instant::now() + wait;
+    let call = set_aside(&fixture, &door, fixture.locks().lock(&*door).wait(wait)).await;
     holder.release().await.unwrap();
-    passes_on(fixture.other().lock(&*door), millis(450)).await;
+    let next = fixture.other().lock(&*door).acquire();
+    passes_on(&fixture, wait, next).await;
     // A quorum may grant the lock to the other process first: then it passes on from the call to no one.
-    tokio::time::sleep_until(deadline + NOISE).await;
+    tokio::time::sleep_until(deadline).await;
     let late = soon(call).await.unwrap_err();
     assert!(late.is_busy(), "{late}");
 }
@@ -68,10 +84,13 @@ pub async fn grant_passes_on_at_the_deadline_of_its_call(fixture: Fixture) {
 pub async fn call_past_its_deadline_gets_no_lock(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = held(fixture.other(), &door).await;
-    let call = set_aside(fixture.locks().lock(&*door).wait(millis(300))).await;
-    tokio::time::sleep(millis(100)).await;
+    let wait = millis(1000);
+    let deadline = Instant::now() + wait;
+    let call = set_aside(&fixture, &door, fixture.locks().lock(&*door).wait(wait)).await;
+    tokio::time::sleep_until(deadline).await;
     holder.release().await.unwrap();
-    passes_on(fixture.other().lock(&*door), Duration::ZERO).await;
+    let next = fixture.other().lock(&*door).acquire();
+    passes_on(&fixture, Duration::ZERO, next).await;
     let late = soon(call).await.unwrap_err();
     assert!(late.is_busy(), "{late}");
 }
@@ -80,20 +99,13 @@ pub async fn call_past_its_deadline_gets_no_lock(fixture: Fixture) {
 pub async fn grant_that_is_not_picked_up_passes_to_the_next_local_waiter(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = held(fixture.locks(), &door).await;
-    let lock = || fixture.locks().lock(&*door).wait(LONG);
-    let calls = [set_aside(lock()).await, set_aside(lock()).await];
-    let next = tokio::spawn(lock().acquire());
-    tokio::time::sleep(millis(100)).await;
+    let lock = || fixture.locks().lock(&*door);
+    let calls = [(); 2].map(|()| set_aside_locally(lock()));
+    let next = set_aside_locally(lock());
     holder.release().await.unwrap();
-    let next = within(PICK_UP * 2 + NOISE, next).await.unwrap().unwrap();
-    next.release().await.unwrap();
+    passes_on(&fixture, PICK_UP * 2, next).await;
     for call in calls {
-        within(PICK_UP + NOISE, call)
-            .await
-            .unwrap()
-            .release()
-            .await
-            .unwrap();
+        passes_on(&fixture, PICK_UP, call).await;
     }
 }
 
@@ -101,34 +113,33 @@ pub async fn grant_that_is_not_picked_up_passes_to_the_next_local_waiter(fixture
 pub async fn read_hold_ends_without_the_reader_that_is_not_polled(fixture: Fixture) {
     let door = fixture.key("door");
     let holder = held(fixture.other(), &door).await;
-    let reader = || fixture.locks().lock(&*door).read().wait(LONG);
-    let call = set_aside(reader()).await;
-    let reads = tokio::spawn(reader().acquire());
-    tokio::time::sleep(millis(100)).await;
+    let reader = || fixture.locks().lock(&*door).read();
+    let call = set_aside(&fixture, &door, reader()).await;
+    let reads = set_aside_locally(reader());
     holder.release().await.unwrap();
-    let reads = within(PICK_UP + NOISE, reads).await.unwrap().unwrap();
-    reads.release().await.unwrap();
-    passes_on(fixture.other().lock(&*door), PICK_UP).await;
-    let read = within(PICK_UP + NOISE, call).await.unwrap();
-    read.release().await.unwrap();
+    passes_on(&fixture, PICK_UP, reads).await;
+    let next = fixture.other().lock(&*door).acquire();
+    passes_on(&fixture, PICK_UP, next).await;
+    passes_on(&fixture, PICK_UP, call).await;
 }
 
 pub async fn keys_of_a_call_that_is_not_polled_pass_on(fixture: Fixture) {
     let names = [fixture.key("a"), fixture.key("b")];
-    let both = || fixture.locks().lock_all(&names).ttl(millis(1000));
+    let both = || fixture.locks().lock_all(&names);
     let guard = both().acquire().await.unwrap();
     let [first, second] = [0, 1].map(|n| guard.keys().nth(n).unwrap().to_owned());
     guard.release().await.unwrap();
-    for (wait, limit) in [(LONG, PICK_UP), (millis(700), millis(450))] {
+    for (wait, limit) in [(PATIENCE, PICK_UP), (millis(1000), millis(1000))] {
         let holder = held(fixture.other(), &second).await;
-        let call = set_aside(both().wait(wait)).await;
-        assert!(fixture.is_held(&first).await);
-        passes_on(fixture.other().lock(&*first), limit).await;
+        let call = set_aside(&fixture, &second, both().wait(wait)).await;
+        assert!(fixture.is_held(&first).await || wait < PATIENCE);
+        let next = |key: &str| fixture.other().lock(key).acquire();
+        passes_on(&fixture, limit, next(&first)).await;
         holder.release().await.unwrap();
-        passes_on(fixture.other().lock(&*second), limit).await;
+        passes_on(&fixture, limit, next(&second)).await;
         match soon(call).await {
             Ok(guard) => guard.release().await.unwrap(),
-            Err(late) => assert!(late.is_busy() && wait < LONG, "{late}"),
+            Err(late) => assert!(late.is_busy() && wait < PATIENCE, "{late}"),
         }
     }
 }

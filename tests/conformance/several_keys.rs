@@ -7,9 +7,8 @@ use std::time::Duration;
 use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::task::JoinSet;
 
-use super::fixture::Fixture;
+use super::fixture::{Fixture, until_renewed};
 use lock_test_support::time::{begin, millis, soon};
-use tokio::time::Instant;
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -92,9 +91,9 @@ pub async fn call_for_several_keys_passes_no_waiter(fixture: Fixture) {
         .connect(fixture.config().local_handoff(1000, LONG))
         .await;
     let held = ours.lock(&*a).acquire().await.unwrap();
-    let waiter = tokio::spawn(fixture.other().lock(&*a).wait(LONG).acquire());
-    tokio::time::sleep(millis(200)).await;
-    let both = tokio::spawn(ours.lock_all([&a, &b]).wait(LONG).acquire());
+    let waiter = tokio::spawn(fixture.other().lock(&*a).acquire());
+    fixture.until_waiting(&a, 1).await;
+    let both = tokio::spawn(ours.lock_all([&a, &b]).acquire());
     tokio::time::sleep(millis(200)).await;
     held.release().await.unwrap();
     let waiter = soon(waiter).await.unwrap().unwrap();
@@ -117,14 +116,15 @@ pub async fn busy_key_releases_the_others(fixture: Fixture) {
     }
     for wait in [Duration::ZERO, millis(200)] {
         let busy = all().wait(wait).acquire().await.unwrap_err();
-        let split = busy.is_unavailable() && !fixture.has_queue();
+        // The votes of a quorum may be split, and a slow server may not reply in that time.
+        let unknown = busy.is_unavailable() && (!fixture.has_queue() || !wait.is_zero());
         let named = busy.is_busy() && busy.key() == Some(&*names[1]);
-        assert!(split || named, "{busy}");
+        assert!(unknown || named, "{busy}");
         fixture.until_free(&names[0]).await;
         fixture.until_free(&names[2]).await;
     }
-    let waits = tokio::spawn(all().wait(LONG).acquire());
-    tokio::time::sleep(millis(100)).await;
+    let waits = tokio::spawn(all().acquire());
+    fixture.until_waiting(&names[1], 1).await;
     holder.release().await.unwrap();
     let guard = soon(waits).await.unwrap().unwrap();
     drop(guard);
@@ -135,7 +135,7 @@ pub async fn busy_key_releases_the_others(fixture: Fixture) {
 
 pub async fn dropped_call_frees_all_keys(fixture: Fixture) {
     let names = keys(&fixture, &["a", "b"]);
-    let all = || fixture.locks().lock_all(&names).wait(LONG);
+    let all = || fixture.locks().lock_all(&names);
     let holder = fixture.other().lock(&names[1]).acquire().await.unwrap();
     for pause in [0, 5, 50] {
         let mut call = Box::pin(all().acquire());
@@ -150,7 +150,10 @@ pub async fn dropped_call_frees_all_keys(fixture: Fixture) {
 
 pub async fn lost_key_loses_the_guard(fixture: Fixture) {
     let names = keys(&fixture, &["a", "b", "c"]);
-    let lock = fixture.locks().lock_all(&names).ttl(millis(2400));
+    let lock = fixture
+        .locks()
+        .lock_all(&names)
+        .ttl(fixture.renewed_lease());
     let guard = lock.acquire().await.unwrap();
     if !fixture.deleted(&names[2]) {
         return;
@@ -173,7 +176,7 @@ pub async fn overtaken_holder_of_several_keys_gets_no_fencing_token(fixture: Fix
             return;
         }
         let successor = fixture.other().lock(&names[stolen]);
-        let successor = successor.wait(LONG).acquire().await.unwrap();
+        let successor = successor.acquire().await.unwrap();
         let token = successor.fencing_token().await.unwrap();
         match guard.fencing_token().await {
             Err(error) => assert!(error.is_lost() || error.is_unavailable(), "{error}"),
@@ -189,8 +192,8 @@ pub async fn overtaken_holder_of_several_keys_gets_no_fencing_token(fixture: Fix
 
 pub async fn nested_calls_for_several_keys_run(fixture: Fixture) {
     let names = keys(&fixture, &["a", "b"]);
-    let all = || fixture.locks().lock_all(&names).reentrant(true).wait(LONG);
-    let one = |n: usize| fixture.locks().lock(&names[n]).reentrant(true).wait(LONG);
+    let all = || fixture.locks().lock_all(&names).reentrant(true);
+    let one = |n: usize| fixture.locks().lock(&names[n]).reentrant(true);
     let outer = all().run(async |outer| {
         let token = outer.fencing_token().await.unwrap();
         let inner = all().run(async |inner| inner.fencing_token().await.unwrap());
@@ -231,13 +234,13 @@ pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
     let mut last = 0;
     for n in 0..6 {
         let several = fixture.both()[n % 2].lock_all(&names[n % 3..]);
-        let guard = several.wait(LONG).acquire().await.unwrap();
+        let guard = several.acquire().await.unwrap();
         let token = guard.fencing_token().await.unwrap();
         assert!(token > last, "{token} after {last}");
         assert_eq!(guard.fencing_token().await.unwrap(), token);
         last = token;
         guard.release().await.unwrap();
-        let one = fixture.other().lock(&names[3]).wait(LONG).acquire();
+        let one = fixture.other().lock(&names[3]).acquire();
         let one = one.await.unwrap();
         let token = one.fencing_token().await.unwrap();
         assert!(token > last, "{token} after {last}");
@@ -248,15 +251,10 @@ pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
 
 pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) {
     let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
-    let ttl = millis(15_000);
-    let all = fixture.locks().lock_all(&names).ttl(ttl).wait(LONG);
+    let all = fixture.locks().lock_all(&names);
+    let all = all.ttl(fixture.renewed_lease() * 3 / 2);
     let guard = soon(all.acquire()).await.unwrap();
-    let watch = Instant::now();
-    // No lease ends that late unless it was renewed.
-    while watch.elapsed() + guard.remaining() <= ttl {
-        assert!(guard.is_valid());
-        tokio::time::sleep(millis(10)).await;
-    }
+    until_renewed(&guard).await;
     soon(guard.release()).await.unwrap();
     fixture.until_free(&names[0]).await;
     fixture.until_free(&names[999]).await;

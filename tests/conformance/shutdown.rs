@@ -12,8 +12,7 @@ use super::fixture::{COMMAND_TIMEOUT, Fixture};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, begin, millis, soon, within};
 
-const LONG: Duration = Duration::from_secs(30);
-const TTL: Duration = millis(2000);
+const LONG: Duration = Duration::from_secs(60);
 
 /// Starts a body that ends when the result's sender is used or dropped. Returns once it runs.
 async fn body(
@@ -110,8 +109,13 @@ pub async fn shutdown_releases_no_lock_under_its_guard(fixture: Fixture) {
 /// A shutdown that cancels a body ends no `min_hold` early.
 pub async fn canceling_shutdown_keeps_locks_for_their_min_hold(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));
-    let acquired = Instant::now();
-    let kept = locks.lock(&*row).min_hold(TTL).acquire().await.unwrap();
+    let (acquired, min_hold) = (Instant::now(), millis(900));
+    let kept = locks
+        .lock(&*row)
+        .min_hold(min_hold)
+        .acquire()
+        .await
+        .unwrap();
     kept.release().await.unwrap();
     let (_end, running) = body(&locks, &fixture.key("other")).await;
     soon(locks.shutdown_within(Duration::ZERO)).await;
@@ -119,58 +123,63 @@ pub async fn canceling_shutdown_keeps_locks_for_their_min_hold(fixture: Fixture)
     assert!(is_shut_down(&loss), "{loss}");
     fixture.until_free(&row).await;
     let kept = acquired.elapsed();
-    assert!(kept >= TTL, "{kept:?}");
+    assert!(kept >= min_hold, "{kept:?}");
 }
 
-/// Starts a body that blocks its thread until the returned sender is dropped.
-async fn blocked_body(
-    lock: Lock,
-) -> (
-    std::sync::mpsc::Sender<()>,
-    JoinHandle<Result<(), LockError>>,
-) {
+/// A body that blocks its thread until the sender is dropped.
+struct Blocked {
+    end: std::sync::mpsc::Sender<()>,
+    running: JoinHandle<Result<(), LockError>>,
+    /// The end of its first lease.
+    leased_until: Instant,
+}
+
+async fn blocked_body(lock: Lock) -> Blocked {
     let (inside, entered) = oneshot::channel();
     let (end, ends) = std::sync::mpsc::channel::<()>();
     let runtime = tokio::runtime::Handle::current();
     let running = spawn_blocking(move || {
-        runtime.block_on(lock.run(async move |_| {
-            let _ = inside.send(());
+        runtime.block_on(lock.run(async move |guard| {
+            let _ = inside.send(Instant::now() + guard.remaining());
             let _ = ends.recv();
             pending::<()>().await;
         }))
     });
-    soon(entered).await.unwrap();
-    (end, running)
+    Blocked {
+        leased_until: soon(entered).await.unwrap(),
+        end,
+        running,
+    }
 }
 
 /// A body between two awaits can't be stopped: its lease ends by itself.
 pub async fn shutdown_waits_for_the_lease_of_a_body_that_blocks(fixture: Fixture) {
-    let (locks, row) = (fixture.another().await, fixture.key("row"));
-    let (end, running) = blocked_body(locks.lock(&*row).ttl(TTL)).await;
-    let start = Instant::now();
-    within(TTL + NOISE, locks.shutdown_within(millis(50))).await;
-    // The lease was renewed when a third of it had passed.
-    let took = start.elapsed();
-    assert!(took > TTL / 2, "not before the lease has ended: {took:?}");
+    let (locks, row, ttl) = (
+        fixture.another().await,
+        fixture.key("row"),
+        fixture.short_lease(),
+    );
+    let body = blocked_body(locks.lock(&*row).ttl(ttl)).await;
+    let grace = millis(50);
+    within(grace + ttl + NOISE, locks.shutdown_within(grace)).await;
+    assert!(Instant::now() >= body.leased_until, "it may still run");
     fixture.until_free(&row).await;
-    drop(end);
-    let loss = running.await.unwrap().unwrap_err();
+    drop(body.end);
+    let loss = body.running.await.unwrap().unwrap_err();
     assert!(is_shut_down(&loss), "{loss}");
 }
 
 /// The body has lost its lock before the shutdown, and nothing is due for it any more.
 pub async fn shutdown_waits_for_the_lease_of_a_body_past_its_max_hold(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));
-    let lock = locks.lock(&*row).ttl(TTL).max_hold(millis(100));
-    let (end, running) = blocked_body(lock).await;
+    let lock = locks.lock(&*row).ttl(fixture.short_lease());
+    let body = blocked_body(lock.max_hold(millis(100))).await;
     tokio::time::sleep(millis(150)).await;
-    let start = Instant::now();
-    within(TTL + NOISE, locks.shutdown_within(Duration::ZERO)).await;
-    let took = start.elapsed();
-    assert!(took > TTL / 2, "not before the lease has ended: {took:?}");
+    soon(locks.shutdown_within(Duration::ZERO)).await;
+    assert!(Instant::now() >= body.leased_until, "it may still run");
     fixture.until_free(&row).await;
-    drop(end);
-    assert!(running.await.unwrap().unwrap_err().is_lost());
+    drop(body.end);
+    assert!(body.running.await.unwrap().unwrap_err().is_lost());
 }
 
 /// No new lock is granted by then, but those of the body's own hold are not new.
@@ -230,7 +239,7 @@ pub async fn shutdown_of_bodies_is_bounded_during_an_outage(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
         return;
     };
-    let (row, ttl, grace) = (fixture.key("row"), TTL, millis(100));
+    let (row, ttl, grace) = (fixture.key("row"), fixture.short_lease(), millis(100));
     let run = locks.lock(&*row).ttl(ttl);
     let (inside, entered) = oneshot::channel();
     let running = tokio::spawn(run.run(async |_| {

@@ -1,6 +1,6 @@
 //! A manager that starts without its servers works once they are there, and hides nothing that they refuse.
 
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use lock_runtime::{Config, LockError, LockManager, distributed_lock};
 use tokio::task::spawn_blocking;
@@ -8,12 +8,10 @@ use tokio::task::spawn_blocking;
 use super::faults::Fault;
 use super::fixture::{COMMAND_TIMEOUT, Fixture, config_of};
 use super::inputs::SECRET;
-use lock_test_support::manager::{connected, pings_fail, until_pinged};
+use lock_test_support::manager::{connected, pings_fail, pings_take, until_pinged};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::Network;
 use lock_test_support::time::{NOISE, millis, patient, soon};
-
-const LONG: Duration = Duration::from_secs(60);
 
 #[distributed_lock(key = "<key>", manager = locks, wait = "60s")]
 async fn annotated(locks: &LockManager, key: &str) -> Result<(), LockError> {
@@ -39,7 +37,7 @@ pub async fn manager_starts_during_an_outage(fixture: Fixture) {
         let start = Instant::now();
         let locks = LockManager::connect(config).await.unwrap();
         let took = start.elapsed();
-        assert!(took < millis(1000) + NOISE, "{took:?}");
+        assert!(took <= millis(1000) + NOISE, "{took:?}");
 
         pings_fail(&locks, COMMAND_TIMEOUT).await;
         assert_eq!(locks.stats().servers_down, 1);
@@ -49,27 +47,26 @@ pub async fn manager_starts_during_an_outage(fixture: Fixture) {
         let start = Instant::now();
         let error = locks.lock(&*row).try_acquire().await.unwrap_err();
         assert!(error.is_unavailable(), "{error}");
-        assert!(start.elapsed() < COMMAND_TIMEOUT + NOISE);
-        let (begun, start) = (Instant::now(), Instant::now());
+        assert!(start.elapsed() <= COMMAND_TIMEOUT + NOISE);
+        let start = Instant::now();
         let lock = locks.lock(&*row).wait(millis(400));
         let error = lock.acquire().await.unwrap_err();
         assert!(error.is_unavailable(), "{error}");
         assert_eq!(error.key(), Some(&*row));
         let took = start.elapsed();
-        assert!(took < millis(400) + NOISE, "{took:?}");
-        assert!(begun.elapsed() >= millis(400), "{took:?}");
+        assert!(millis(400) <= took && took <= millis(400) + NOISE);
         assert_eq!(locks.stats().unavailable, 2);
         // What is wrong in any case is told at once.
-        let error = locks.lock("").wait(LONG).acquire().await.unwrap_err();
+        let error = locks.lock("").acquire().await.unwrap_err();
         assert!(matches!(error, LockError::InvalidKey { .. }), "{error}");
 
-        let lock = locks.lock(&*row).wait(LONG);
+        let lock = locks.lock(&*row);
         let waiter = tokio::spawn(async move { lock.acquire().await?.fencing_token().await });
-        let of_all = tokio::spawn(locks.lock_all(keys.clone()).wait(LONG).acquire());
+        let of_all = tokio::spawn(locks.lock_all(keys.clone()).acquire());
         let (of_attribute, key) = (locks.clone(), fixture.key("annotated"));
         let of_attribute = tokio::spawn(async move { annotated(&of_attribute, &key).await });
         let refused = (!fixture.has_permits())
-            .then(|| tokio::spawn(locks.lock(fixture.key("p")).permits(2).wait(LONG).acquire()));
+            .then(|| tokio::spawn(locks.lock(fixture.key("p")).permits(2).acquire()));
         network.each(Proxy::heal);
         soon(until_pinged(&locks)).await;
         assert!(soon(waiter).await.unwrap().unwrap() > 0);
@@ -98,8 +95,8 @@ pub async fn manager_starts_before_its_servers(fixture: Fixture) {
     let urls = alone.with_servers(|servers| servers.urls()).await;
     let locks = LockManager::connect(disconnected(&fixture, urls)).await;
     let locks = locks.unwrap();
-    pings_fail(&locks, COMMAND_TIMEOUT).await;
-    let waiter = tokio::spawn(locks.lock("row").wait(LONG).acquire());
+    pings_take(&locks).await;
+    let waiter = tokio::spawn(locks.lock("row").acquire());
     alone.recover(Fault::Crash).await;
     until_pinged(&locks).await;
     let guard = soon(waiter).await.unwrap().unwrap();
@@ -127,7 +124,7 @@ pub async fn shutdown_before_the_first_connection_ends_waits(fixture: Fixture) {
     network.each(Proxy::cut);
     let config = disconnected(&fixture, network.urls.clone());
     let locks = LockManager::connect(config).await.unwrap();
-    let waiters = [1, 2].map(|n| locks.lock(fixture.key(&n.to_string())).wait(LONG));
+    let waiters = [1, 2].map(|n| locks.lock(fixture.key(&n.to_string())));
     let waiters = waiters.map(|lock| tokio::spawn(lock.acquire()));
     tokio::task::yield_now().await;
     soon(locks.shutdown()).await;
@@ -151,7 +148,7 @@ pub async fn unsafe_servers_are_refused_when_they_come(fixture: Fixture) {
     let config = disconnected(&fixture, network.urls.clone()).connect_timeout(millis(5000));
     let locks = LockManager::connect(config.refuse_unsafe_servers(true)).await;
     let locks = locks.unwrap();
-    let waiter = tokio::spawn(locks.lock(fixture.key("row")).wait(LONG).acquire());
+    let waiter = tokio::spawn(locks.lock(fixture.key("row")).acquire());
     network.each(Proxy::heal);
     let error = soon(waiter).await.unwrap().unwrap_err();
     is_refused(&locks, &error, |it| {
@@ -176,7 +173,7 @@ pub async fn wrong_credentials_are_told_when_the_servers_come(fixture: Fixture) 
     let urls = config_of(network.urls.clone()).credentials("me", format!("wrong-{SECRET}"));
     let config = urls.start_disconnected(true).connect_timeout(millis(5000));
     let locks = LockManager::connect(config.clone()).await.unwrap();
-    let waiter = tokio::spawn(locks.lock("row").wait(LONG).acquire());
+    let waiter = tokio::spawn(locks.lock("row").acquire());
     network.each(Proxy::heal);
     let error = soon(waiter).await.unwrap().unwrap_err();
     let is_rejection = |error: &LockError| matches!(error, LockError::InvalidConfig { .. });
@@ -194,14 +191,15 @@ pub async fn wrong_credentials_are_told_when_the_servers_come(fixture: Fixture) 
 async fn is_refused(locks: &LockManager, first: &LockError, expected: fn(&LockError) -> bool) {
     assert!(expected(first), "{first:?}");
     assert!(!first.is_retryable());
-    let start = Instant::now();
-    let errors = [
-        locks.ping().await.unwrap_err(),
-        locks.lock("row").wait(LONG).acquire().await.unwrap_err(),
-        locks.lock("row").try_acquire().await.unwrap_err(),
-        locks.inspect("row").await.unwrap_err(),
-    ];
-    assert!(start.elapsed() < NOISE, "{:?}", start.elapsed());
+    let errors = soon(async {
+        [
+            locks.ping().await.unwrap_err(),
+            locks.lock("row").acquire().await.unwrap_err(),
+            locks.lock("row").try_acquire().await.unwrap_err(),
+            locks.inspect("row").await.unwrap_err(),
+        ]
+    });
+    let errors = errors.await;
     for error in errors {
         assert!(expected(&error), "{error:?}");
     }

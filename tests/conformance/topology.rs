@@ -46,6 +46,8 @@ pub struct Topology {
     pub outlasts: Duration,
     /// The most servers that a client is given the addresses of.
     pub reached: usize,
+    /// `true` if time passes only while all tasks wait for it.
+    pub is_virtual: bool,
     /// How much of the machine a case needs.
     pub weight: u32,
     /// Returns `true` if the case can differ here.
@@ -72,6 +74,7 @@ impl Topology {
             has_permits: true,
             outlasts: Duration::ZERO,
             reached: usize::MAX,
+            is_virtual: false,
             weight: 1,
             plays: |case| case.scope == Scope::Topology,
         }
@@ -90,6 +93,7 @@ impl Topology {
     pub fn memory_in_virtual_time() -> Self {
         Self {
             connect: |config| Box::pin(ready(Locks::with(config).manager())),
+            is_virtual: true,
             ..Self::memory()
         }
     }
@@ -102,7 +106,7 @@ impl Topology {
                 locks.fail_with(testing::Fault::Slow(millis(1)));
                 Box::pin(ready(locks.manager()))
             },
-            ..Self::memory()
+            ..Self::memory_in_virtual_time()
         }
     }
 
@@ -166,6 +170,13 @@ impl Topology {
         }
     }
 
+    pub fn postgres_on_one_thread() -> Self {
+        Self {
+            plays: |case| case.scope == Scope::Runtime,
+            ..Self::postgres()
+        }
+    }
+
     pub fn postgres_behind_pooler() -> Self {
         let pooled = Pooled::behind_pooler(Postgres::start());
         Self {
@@ -194,14 +205,24 @@ impl Topology {
         }
     }
 
-    pub fn zookeeper(servers: usize) -> Self {
+    pub fn zookeeper() -> Self {
+        Self {
+            plays: by_engine,
+            ..Self::zookeeper_of(1)
+        }
+    }
+
+    pub fn zookeeper_ensemble() -> Self {
+        Self::zookeeper_of(3)
+    }
+
+    fn zookeeper_of(servers: usize) -> Self {
         Self {
             alone: Some(|| Box::new(warm(1))),
             faults: LASTING,
             keeps: false,
             outlasts: millis(2000),
             reached: 1,
-            plays: by_engine,
             ..Self::of(warm(servers), inputs::zookeeper())
         }
     }

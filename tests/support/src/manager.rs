@@ -55,10 +55,14 @@ pub async fn until_renewed<'a>(guards: impl IntoIterator<Item = &'a LockGuard>) 
     soon(renewed).await;
 }
 
+/// Returns the error of connecting for some seconds, like [`refusal_of`].
+pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, String) {
+    refusal_of(config.into().connect_timeout(millis(5000)), secret).await
+}
+
 /// Returns the error of connecting, and its text with those of its sources. Asserts that neither the error nor the
 /// configuration shows the secret.
-pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, String) {
-    let config = config.into().connect_timeout(millis(5000));
+pub async fn refusal_of(config: Config, secret: &str) -> (LockError, String) {
     assert!(!format!("{config:?}").contains(secret));
     let error = soon(LockManager::connect(config)).await.unwrap_err();
     let mut text = error.to_string();
@@ -94,13 +98,20 @@ pub async fn until_pinged(locks: &LockManager) {
     soon(pinged).await;
 }
 
-/// Asserts that pings fail within the command timeout: the first may discover the outage, the second knows of it.
-pub async fn pings_fail(locks: &LockManager, command_timeout: Duration) {
+/// Asserts that pings fail: the first may discover the outage, the second knows of it. Returns how long one took at most.
+pub async fn pings_take(locks: &LockManager) -> Duration {
+    let mut longest = Duration::ZERO;
     for _ in 0..2 {
-        let start = Instant::now();
-        let error = locks.ping().await.unwrap_err();
-        let took = start.elapsed();
+        let begun = Instant::now();
+        let error = soon(locks.ping()).await.unwrap_err();
+        longest = longest.max(begun.elapsed());
         assert!(error.is_unavailable() && error.key().is_none(), "{error}");
-        assert!(took < command_timeout + NOISE, "{took:?}");
     }
+    longest
+}
+
+/// Asserts that pings fail within the command timeout.
+pub async fn pings_fail(locks: &LockManager, command_timeout: Duration) {
+    let took = pings_take(locks).await;
+    assert!(took < command_timeout + NOISE, "{took:?}");
 }

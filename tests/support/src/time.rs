@@ -136,6 +136,16 @@ pub async fn yield_in_time() {
     }
 }
 
+/// Looks until a condition is true, while other tasks run; panics after [`PATIENCE`].
+#[track_caller]
+pub fn until(mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
+    soon(async move {
+        while !is_so() {
+            tokio::time::sleep(millis(3)).await;
+        }
+    })
+}
+
 /// Polls a condition until it is true; panics after [`PATIENCE`].
 #[track_caller]
 pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
