@@ -20,7 +20,7 @@ async fn works(config: impl Into<Config>) {
     let config = patient(config);
     let locks = connected(config.clone()).await;
     let others = connected(config).await;
-    for n in 0..12 {
+    for n in 0..6 {
         let key = format!("row:{n}");
         let held = locks.lock(&key).acquire().await.unwrap();
         let next = others.lock(&key).acquire();

@@ -185,7 +185,7 @@ async fn held_lock_survives(config: Config, kill: impl Fn() -> usize) {
         .await
         .unwrap();
     let others = other.lock("other").acquire().await.unwrap();
-    let bad = BAD.into_iter();
+    let bad = BAD.into_iter().step_by(2);
     for (conduct, words) in bad.chain([(Conduct::WrongPassword, "")]) {
         provider.set(conduct);
         assert!(kill() > 0);

@@ -33,6 +33,7 @@ async fn only_a_majority_of_members_is_awaited() {
         soon(guard.release()).await.unwrap();
     }
     proxies[4].heal();
+    members.0[3].restart();
     soon(locks.shutdown()).await;
 }
 

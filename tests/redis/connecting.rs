@@ -116,6 +116,7 @@ async fn tls_1_2_and_1_3_are_accepted() {
 }
 
 /// Each connection takes two round trips beside TCP's: for the handshake, and for all commands that set it up. The first
+/// one also checks the permissions. The first
 /// one also checks the permissions.
 #[tokio::test]
 async fn connect_takes_few_round_trips() {
@@ -125,10 +126,8 @@ async fn connect_takes_few_round_trips() {
     proxy.delay(millis(100));
     let locks = connected(silent(patient(proxy.url()))).await;
     let trips = proxy.round_trips();
-    println!("{trips:?}");
-    assert!(
-        trips.iter().all(|trips| *trips <= 4),
-        "{trips:?} round trips"
-    );
+    let (first, later) = trips.split_first().unwrap();
+    let few = *first <= 8 && later.iter().all(|trips| *trips <= 2);
+    assert!(few, "{trips:?} round trips");
     locks.shutdown().await;
 }
