@@ -1,7 +1,7 @@
 //! A server whose disk is full refuses all writes.
 
 use super::fixture::Fixture;
-use lock_test_support::manager::use_once;
+use lock_test_support::manager::{until_refused, use_once};
 use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{millis, soon};
 
@@ -26,11 +26,7 @@ async fn holder_keeps_its_lease_while_the_disk_is_full() {
     let locks = fixture.locks();
     let guard = locks.lock("row").acquire().await.unwrap();
     fill(&fixture);
-    let refused = locks.lock("other").wait(millis(300)).acquire();
-    let error = soon(refused).await.unwrap_err();
-    assert!(error.is_unavailable(), "{error:?}");
-    let text = format!("{error:?}");
-    assert!(text.contains("No space left on device"), "{text}");
+    until_refused(locks.lock("other"), "No space left on device").await;
     assert!(guard.is_valid());
     clear(&fixture);
     soon(use_once(locks, "other")).await;

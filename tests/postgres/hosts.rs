@@ -7,6 +7,7 @@ use lock_runtime::{Config, LockError, LockManager};
 use lock_test_support::certificates::Certificates;
 use lock_test_support::manager::{connected, refusal, use_once};
 use lock_test_support::postgres::Postgres;
+use lock_test_support::proxy::Proxy;
 use lock_test_support::server::free_port;
 use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
@@ -43,7 +44,8 @@ async fn a_frozen_server_is_left_for_the_promoted_one() {
     let mut server = Postgres::start();
     connected(server.url()).await.shutdown().await;
     let mut standby = server.standby();
-    let url = url_at(&[server.port(), standby.port()]);
+    let path = Proxy::to(server.port());
+    let url = url_at(&[path.port(), standby.port()]);
     let locks = connected(Config::new(url).wait(PATIENCE)).await;
     use_once(&locks, "row").await;
     server.until_replayed_by(&standby);
@@ -51,9 +53,11 @@ async fn a_frozen_server_is_left_for_the_promoted_one() {
     standby.promote();
     let guard = soon(locks.lock("row").acquire()).await.unwrap();
     assert!(standby.is_held("row"));
-    // A new connection begins with the server that the last one found.
+    // A new connection begins with the server that the last one found, and needs no share of the other's time.
+    let before = path.connections();
     standby.terminate_connections();
     soon(use_once(&locks, "other")).await;
+    assert_eq!(path.connections(), before);
     guard.release().await.unwrap();
     locks.shutdown().await;
 }

@@ -27,24 +27,17 @@ async fn until_kept(server: &Postgres, locks: &LockManager, key: &str) {
     soon(kept).await;
 }
 
-/// Returns how often clients have sent these words.
-fn sent(proxy: &Proxy, words: &str) -> usize {
-    let bytes = proxy.recorded().concat();
-    let parts = bytes.windows(words.len());
-    parts.filter(|part| *part == words.as_bytes()).count()
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn next_call_sends_no_statement() {
     let server = Postgres::start();
     let proxy = Proxy::recording(server.port());
     let locks = connected(patient(url_at(proxy.port()))).await;
     until_kept(&server, &locks, "row").await;
-    let before = sent(&proxy, "lock:row");
+    let before = proxy.sent("lock:row");
     for _ in 0..100 {
         call(lazy(&locks, "row")).await;
     }
-    assert_eq!(sent(&proxy, "lock:row"), before);
+    assert_eq!(proxy.sent("lock:row"), before);
     locks.shutdown().await;
     assert!(!server.is_held("row"), "the shutdown releases it");
 }
@@ -76,10 +69,10 @@ async fn lock_that_is_not_lazy_is_not_recalled() {
         let guard = soon(waiter).await.unwrap().unwrap();
         guard.release().await.unwrap();
     }
-    assert_eq!(sent(&proxy, " recall "), 0);
+    assert_eq!(proxy.sent(" recall "), 0);
     until_kept(&server, &locks, "row").await;
     soon(call(other.lock("row"))).await;
-    assert!(sent(&proxy, " recall ") > 0);
+    assert!(proxy.sent(" recall ") > 0);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

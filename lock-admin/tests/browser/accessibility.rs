@@ -52,6 +52,7 @@ async fn axe_finds_nothing_in_both_schemes_and_on_a_phone() {
     let service = Service::start(&admin).await;
     let browser = Browser::start().await;
     let mut guards = Vec::new();
+    let mut papers = Vec::new();
     for scene in ["empty", "kept", "busy", "incident"] {
         match scene {
             "empty" => {}
@@ -81,8 +82,13 @@ async fn axe_finds_nothing_in_both_schemes_and_on_a_phone() {
                 browser.until("#timeline", |it| it.contains("thin: ")).await;
             }
             is_for_everyone(&browser, &axe, &format!("{scene}, {scheme}, {width}")).await;
+            let paper = "return getComputedStyle(document.body).backgroundColor";
+            papers.push(browser.evaluate(paper).await.to_string());
+            let declared = "return getComputedStyle(document.documentElement).colorScheme";
+            assert_eq!(browser.evaluate(declared).await, "light dark");
         }
     }
+    assert_ne!(papers[0], papers[1], "light and dark");
     for (key, is_kept) in [("order:0", false), ("order:kept", true)] {
         for (scheme, width) in SCREENS {
             browser.show(scheme, width).await;
@@ -92,23 +98,6 @@ async fn axe_finds_nothing_in_both_schemes_and_on_a_phone() {
             is_for_everyone(&browser, &axe, &format!("{key}, {scheme}, {width}")).await;
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn schemes_differ_and_both_are_declared() {
-    let locks = LockManager::connect("memory://").await.unwrap();
-    let service = Service::start(&Admin::new(locks)).await;
-    let browser = Browser::start().await;
-    let mut papers = Vec::new();
-    for scheme in ["light", "dark"] {
-        browser.show(scheme, 1200).await;
-        browser.client.goto(&service.url).await.unwrap();
-        let paper = "return getComputedStyle(document.body).backgroundColor";
-        papers.push(browser.evaluate(paper).await.to_string());
-        let declared = "return getComputedStyle(document.documentElement).colorScheme";
-        assert_eq!(browser.evaluate(declared).await, "light dark");
-    }
-    assert_ne!(papers[0], papers[1]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::mem::replace;
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockGuard, LockManager, Report};
+use lock_runtime::{Config, Lock, LockError, LockGuard, LockManager, Report};
 
 use crate::time::{NOISE, millis, soon};
 use tokio::time::Instant;
@@ -36,6 +36,21 @@ pub async fn warmed_up(config: impl Into<Config>) -> LockManager {
 pub async fn use_once(locks: &LockManager, key: &str) {
     let guard = locks.lock(key).acquire().await.unwrap();
     guard.release().await.unwrap();
+}
+
+/// Waits until a call for the lock fails for a reason that contains these words: a server may be too slow to say it.
+pub async fn until_refused(lock: Lock, words: &str) {
+    let refused = async {
+        loop {
+            let call = lock.clone().wait(millis(300)).acquire();
+            let error = call.await.unwrap_err();
+            assert!(error.is_unavailable(), "{error:?}");
+            if format!("{error} {error:?}").contains(words) {
+                break;
+            }
+        }
+    };
+    soon(refused).await;
 }
 
 /// Waits until each lock has been renewed once more.

@@ -260,6 +260,18 @@ impl Proxy {
         self.network.state().recorded.clone().unwrap_or_default()
     }
 
+    /// Returns the number of connections that were made.
+    pub fn connections(&self) -> usize {
+        self.network.state().connections
+    }
+
+    /// Returns how often clients have sent these words, if that is recorded.
+    pub fn sent(&self, words: &str) -> usize {
+        let bytes = self.recorded().concat();
+        let parts = bytes.windows(words.len());
+        parts.filter(|part| *part == words.as_bytes()).count()
+    }
+
     /// Returns the number of connections whose last request has reached the server or been lost.
     pub fn ended(&self) -> usize {
         self.network.state().ended

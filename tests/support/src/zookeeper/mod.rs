@@ -202,7 +202,8 @@ impl ZooKeeper {
     pub fn until_ready(&mut self) {
         for member in self.serving() {
             let port = self.port(member);
-            let serves = comes_true(|| Client::connect(port).is_ok());
+            // Several at once need long to load their classes.
+            let serves = (0..4).any(|_| comes_true(|| Client::connect(port).is_ok()));
             assert!(serves, "ZooKeeper does not start:\n{}", self.log(member));
         }
     }
