@@ -74,10 +74,6 @@ impl Space {
             .execute(&self.sql(statements));
     }
 
-    fn rows(&self, query: &str) -> Vec<Vec<String>> {
-        self.servers::<Pooled>().server.rows(&self.sql(query))
-    }
-
     fn count(&self, table: &str) -> usize {
         let count = format!("SELECT count(*) FROM distributed_lock.{table}");
         self.servers::<Pooled>().server.query(&self.sql(&count))

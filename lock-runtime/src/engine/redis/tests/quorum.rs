@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::engine::error::EngineErrorKind;
-use crate::engine::tests::peer::{LONG, Peer, soon};
+use crate::engine::tests::peer::{Peer, soon};
 use crate::engine::tests::space::Space;
 use crate::process::ProcessId;
 use lock_test_support::server::Server;
