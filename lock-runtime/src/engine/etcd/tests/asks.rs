@@ -1,6 +1,5 @@
 //! Asking all processes.
 
-use crate::config::Config;
 use crate::engine::etcd::tests::scripted_server::ScriptedServer;
 use crate::engine::tests::peer::{Peer, soon};
 use crate::engine::tests::space::Space;
@@ -36,7 +35,7 @@ pub(super) async fn an_ask_reaches_every_process_that_is_connected(space: Space)
 #[tokio::test]
 async fn a_watch_of_asks_whose_history_is_gone_is_made_again() {
     let server = ScriptedServer::start().await;
-    let mut peer = Peer::connect(Config::new(server.url())).await;
+    let mut peer = Peer::connect(server.config()).await;
     server.end_watch_and_ask("report").await;
     peer.hears("report").await;
 }

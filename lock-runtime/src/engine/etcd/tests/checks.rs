@@ -5,7 +5,7 @@ use crate::engine::etcd::tests::scripted_server::ScriptedServer;
 use crate::warning::{Warning, WarningKind};
 
 async fn warnings(server: &ScriptedServer) -> Vec<Warning> {
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = LockManager::connect(server.config()).await.unwrap();
     let warnings = locks.check_servers().await;
     locks.shutdown().await;
     warnings

@@ -1,10 +1,9 @@
 //! What a lease proves, and on which lease a claim's key is.
 
-use crate::config::Config;
 use crate::engine::etcd::tests::scripted_server::{DELAY, ScriptedServer};
 use crate::engine::event::EngineEvent;
 use crate::engine::request::{Attempt, Claim, EnqueueReply};
-use crate::engine::tests::peer::{LONG, Peer, soon};
+use crate::engine::tests::peer::{Peer, soon};
 use crate::limit::Limit;
 use crate::util::clock::Clock;
 use crate::util::time::{deadline_in, sleep_until};
@@ -24,10 +23,8 @@ struct Client {
 impl Client {
     async fn connect() -> Client {
         let (server, clock) = (ScriptedServer::start().await, Clock::manual());
-        let config = Config::new(server.url());
-        let config = config.connect_timeout(LONG).command_timeout(LONG);
         Client {
-            peer: Peer::with(config, clock.clone()).await,
+            peer: Peer::with(server.config(), clock.clone()).await,
             server,
             clock,
         }

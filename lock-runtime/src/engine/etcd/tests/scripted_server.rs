@@ -1,5 +1,6 @@
 //! A server that speaks as much of etcd's API as a lock needs. It ends no lease.
 
+use crate::config::Config;
 use crate::engine::etcd::wire::frames::encode;
 use crate::engine::etcd::wire::messages::{
     AlarmResponse, AuthenticateResponse, Compare, Empty, Event, Header, KeepAliveResponse,
@@ -7,6 +8,7 @@ use crate::engine::etcd::wire::messages::{
     Operand, PutRequest, RangeResponse, ResponseOp, StatusResponse, TxnRequest, TxnResponse,
     WatchCommand, WatchRequest, WatchResponse,
 };
+use crate::engine::tests::peer::LONG;
 use crate::util::clock::Clock;
 use h2::server::SendResponse;
 use h2::{Reason, RecvStream};
@@ -81,8 +83,10 @@ impl ScriptedServer {
         ScriptedServer { port, shared }
     }
 
-    pub(crate) fn url(&self) -> String {
-        format!("etcd://127.0.0.1:{}", self.port)
+    /// Returns the configuration of a client that waits for replies however busy the machine is.
+    pub(crate) fn config(&self) -> Config {
+        let config = Config::new(format!("etcd://127.0.0.1:{}", self.port));
+        config.connect_timeout(LONG).command_timeout(LONG)
     }
 
     /// Returns how often a lease has been kept alive.

@@ -2,14 +2,14 @@
 
 use crate::api::manager::LockManager;
 use crate::engine::etcd::tests::scripted_server::ScriptedServer;
+use crate::engine::tests::peer::LONG;
 use std::future::{Future, ready};
-use std::time::Duration;
 
 /// Waits for a lock that another client releases meanwhile.
 async fn wait_for(server: &ScriptedServer, release: impl Future<Output = ()>) {
-    let locks = LockManager::connect(server.url()).await.unwrap();
+    let locks = LockManager::connect(server.config()).await.unwrap();
     server.hold();
-    let lock = locks.lock("row").wait(Duration::from_secs(5));
+    let lock = locks.lock("row").wait(LONG);
     let (guard, ()) = tokio::join!(lock.acquire(), release);
     guard.unwrap().release().await.unwrap();
     locks.shutdown().await;
