@@ -6,7 +6,7 @@ use lock_runtime::Config;
 
 use super::shared;
 use lock_test_support::manager::connected;
-use lock_test_support::time::{NOISE, Timed, millis, soon};
+use lock_test_support::time::{NOISE, Timed, millis, patient, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -14,7 +14,7 @@ const DEAD: usize = 3;
 const KEY: &str = "row-of-killed-waiters";
 
 fn fair(url: &str) -> Config {
-    Config::new(url).local_handoff(0, Duration::ZERO)
+    patient(url).local_handoff(0, Duration::ZERO)
 }
 
 #[test]

@@ -45,11 +45,8 @@ impl Two {
         cluster.until_waiting(key, 1);
         // By then the waiter polls less often.
         tokio::time::sleep(millis(250)).await;
-        let node = cluster.node(
-            cluster
-                .master_of(cluster.slot(&format!("lock:{key}")))
-                .unwrap(),
-        );
+        let master = cluster.master_of(cluster.slot(&format!("lock:{key}")));
+        let node = cluster.node(master.unwrap());
         let monitor = node.monitor();
         held.release().await.unwrap();
         let guard = soon(waiter).await.unwrap().unwrap();

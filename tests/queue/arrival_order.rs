@@ -7,7 +7,7 @@ use tokio::task::{JoinSet, block_in_place};
 use super::fixture::{LONG, fair, managers_with, waits};
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{millis, soon};
+use lock_test_support::time::{millis, patient, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const MANY: usize = 16;
@@ -15,7 +15,7 @@ const MANY: usize = 16;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grants_follow_arrival_order() {
     let server = Server::start();
-    let managers = managers_with(MANY, || fair(&server.url())).await;
+    let managers = managers_with(MANY, || patient(fair(&server.url()))).await;
     let holder = managers[5].lock("door").acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
@@ -40,7 +40,7 @@ async fn grants_follow_arrival_order() {
 async fn returning_waiter_queues_last() {
     const ROUNDS: usize = 30;
     let server = Arc::new(Server::start());
-    let managers = managers_with(4, || fair(&server.url())).await;
+    let managers = managers_with(4, || patient(fair(&server.url()))).await;
     let holder = managers[0].lock("door").acquire().await.unwrap();
     let order = Arc::new(Mutex::new(Vec::new()));
     let mut waiters = JoinSet::new();
@@ -97,7 +97,7 @@ async fn shortest_ttl_serves_all_waiters() {
 /// In the other process: queues when ordered to, and reports its fencing token.
 fn wait_in_queue(url: &str) {
     block_on(async {
-        let locks = connected(fair(url)).await;
+        let locks = connected(patient(fair(url))).await;
         report_event("ready");
         next_order();
         let guard = locks.lock("door").wait(LONG).acquire().await.unwrap();
@@ -121,7 +121,7 @@ fn grants_follow_arrival_order_across_processes() {
     };
     let mut workers: Vec<_> = (0..6).map(start).collect();
     let numbers = block_on(async {
-        let locks = connected(server.url()).await;
+        let locks = connected(patient(server.url())).await;
         let holder = locks.lock("door").acquire().await.unwrap();
         for (before, worker) in workers.iter_mut().enumerate() {
             worker.expect("ready");

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::fixture::{LONG, fair, waits};
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{NOISE, Timed, eventually, millis, soon};
+use lock_test_support::time::{NOISE, Timed, eventually, millis, patient, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 
 /// The initial lease of a granted lock.
@@ -16,7 +16,7 @@ pub const GRANT: Duration = Duration::from_secs(2);
 /// In the other process: waits, and reports the guard's state.
 pub fn wait_in_queue(url: &str) {
     block_on(async {
-        let locks = connected(fair(url)).await;
+        let locks = connected(patient(fair(url))).await;
         let acquire = locks.lock("door").wait(LONG).acquire();
         report_event("waits");
         let guard = acquire.await.unwrap();
@@ -46,8 +46,8 @@ pub fn behind_stopped<T: Fn() + Copy>(
     processes: usize,
 ) -> (Vec<Worker>, Duration) {
     block_on(async {
-        let locks = connected(fair(&server.url())).await;
-        let other = connected(fair(&server.url())).await;
+        let locks = connected(patient(fair(&server.url()))).await;
+        let other = connected(patient(fair(&server.url()))).await;
         let holder = locks.lock("door").acquire().await.unwrap();
         let workers = line(server, test, processes);
         let last = waits(&other, "door");
@@ -73,8 +73,8 @@ fn reads_behind<T: Fn() + Copy>(test: T, ends: impl Fn(&mut Worker)) {
     let most = millis(3200);
     let server = Server::start();
     let mut workers = block_on(async {
-        let locks = connected(fair(&server.url())).await;
-        let other = connected(fair(&server.url())).await;
+        let locks = connected(patient(fair(&server.url()))).await;
+        let other = connected(patient(fair(&server.url()))).await;
         let reader = locks.lock("door").read().acquire().await.unwrap();
         let mut workers = line(&server, test, 6);
         let behind = tokio::spawn(other.lock("door").read().wait(LONG).acquire());
@@ -124,8 +124,8 @@ fn killed_waiters_are_skipped_at_once() {
             listener.write_all(b"PSUBSCRIBE *\r\n").unwrap();
         }
         block_on(async {
-            let locks = connected(fair(&server.url())).await;
-            let other = connected(fair(&server.url())).await;
+            let locks = connected(patient(fair(&server.url()))).await;
+            let other = connected(patient(fair(&server.url()))).await;
             let holder = locks.lock("door").acquire().await.unwrap();
             let mut workers = line(&server, killed_waiters_are_skipped_at_once, 5);
             let last = waits(&other, "door");
@@ -158,7 +158,7 @@ fn briefly_stopped_waiter_keeps_its_grant() {
     }
     let server = Server::start();
     block_on(async {
-        let locks = connected(server.url()).await;
+        let locks = connected(patient(server.url())).await;
         let holder = locks.lock("door").acquire().await.unwrap();
         let url = server.url();
         let mut worker = Worker::start(briefly_stopped_waiter_keeps_its_grant, &[&url]);
@@ -187,7 +187,7 @@ fn foreign_delete_is_noticed_behind_killed_waiter() {
     );
     server.until_waiting("door", 1);
     block_on(async {
-        let locks = connected(fair(&server.url())).await;
+        let locks = connected(patient(fair(&server.url()))).await;
         let next = waits(&locks, "door");
         server.until_waiting("door", 2);
         worker.kill();
@@ -221,7 +221,7 @@ fn lock_is_acquired_after_holder_and_first_waiter_are_killed() {
     worker.expect("held");
     server.until_waiting("door", 1);
     block_on(async {
-        let locks = connected(fair(&server.url())).await;
+        let locks = connected(patient(fair(&server.url()))).await;
         let next = waits(&locks, "door");
         server.until_waiting("door", 2);
         // Past the lease that the next waiter saw when it polled: the holder has renewed it since.

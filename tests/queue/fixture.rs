@@ -6,13 +6,14 @@ use lock_runtime::{Config, Lock, LockError, LockGuard, LockManager};
 use tokio::task::JoinHandle;
 
 use lock_test_support::manager::connected;
+use lock_test_support::time::patient;
 
 pub const LONG: Duration = Duration::from_secs(60);
 
 pub type Waiter = JoinHandle<Result<LockGuard, LockError>>;
 
 pub async fn managers(url: &str, count: usize) -> Vec<LockManager> {
-    managers_with(count, || Config::new(url)).await
+    managers_with(count, || patient(url)).await
 }
 
 pub async fn managers_with(count: usize, config: impl Fn() -> Config) -> Vec<LockManager> {

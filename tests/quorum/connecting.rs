@@ -7,7 +7,7 @@ use lock_runtime::{Config, LockError, LockManager};
 use super::members::{Members, through};
 use lock_test_support::manager::{connected, use_once};
 use lock_test_support::server::Server;
-use lock_test_support::time::{PATIENCE, eventually, millis, patient, soon};
+use lock_test_support::time::{PATIENCE, eventually, millis, soon};
 
 async fn refused(urls: &[&str]) -> String {
     let error = LockManager::connect(Config::quorum(urls.to_vec())).await;
@@ -88,11 +88,12 @@ async fn dropping_last_manager_and_guard_closes_connections() {
 #[tokio::test]
 async fn without_majority_connect_and_acquire_fail() {
     let mut members = Members::start(3);
-    let locks = connected(patient(members.config())).await;
+    let locks = members.connect().await;
     members.0[0].kill();
     members.0[2].kill();
     let url = |n: usize| format!("redis://127.0.0.1:{}", members.0[n].port());
-    let error = LockManager::connect(members.config()).await.unwrap_err();
+    let hasty = members.config().connect_timeout(millis(2000));
+    let error = LockManager::connect(hasty).await.unwrap_err();
     assert!(error.is_unavailable() && error.key().is_none(), "{error}");
     let source = error.source().unwrap().to_string();
     let connected = format!("`{}`: connected", url(1));
@@ -107,10 +108,9 @@ async fn without_majority_connect_and_acquire_fail() {
     }
     let source = error.source().unwrap().to_string();
     assert!(source.starts_with("no 2 of 3 members agreed: "), "{source}");
-    assert!(
-        source.contains(&format!("`{}`: granted", url(1))),
-        "{source}"
-    );
+    // Two refusals may come first.
+    let heard = ["granted", "no reply yet"].map(|heard| format!("`{}`: {heard}", url(1)));
+    assert!(heard.iter().any(|it| source.contains(it)), "{source}");
     let missing = format!("`{}`: not reached (", url(0));
     assert!(source.contains(&missing), "{source}");
     members.until_held_by("door", &[]);

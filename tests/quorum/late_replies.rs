@@ -10,7 +10,7 @@ use lock_test_support::time::{PATIENCE, begin, millis, soon};
 async fn late_votes_leave_no_lock() {
     let members = Members::start(3);
     let proxies = members.proxies();
-    let locks = warmed_up(through(&proxies)).await;
+    let locks = warmed_up(through(&proxies).command_timeout(millis(1000))).await;
     for hole in [Proxy::hold_replies, Proxy::black_hole] {
         hole(&proxies[0]);
         hole(&proxies[2]);

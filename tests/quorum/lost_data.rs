@@ -13,7 +13,7 @@ use lock_test_support::time::{PATIENCE, comes_true_within, eventually, millis, s
 async fn restarted_member_regains_lock_from_renewal() {
     let mut members = Members::start(3);
     let locks = members.connect().await;
-    let lock = locks.lock("door").ttl(millis(6000)).acquire();
+    let lock = locks.lock("door").ttl(millis(12_000)).acquire();
     let guard = lock.await.unwrap();
     let token = guard.fencing_token().await.unwrap();
     members.until_held_by("door", &[0, 1, 2]);
@@ -24,7 +24,12 @@ async fn restarted_member_regains_lock_from_renewal() {
         members.until_held_by("door", &[0, 1, 2]);
         assert!(guard.is_valid());
         let other = members.connect().await;
-        assert!(other.lock("door").try_acquire().await.unwrap().is_none());
+        let taken = other.lock("door").try_acquire().await.unwrap();
+        let is_valid = guard.is_valid();
+        assert!(
+            taken.is_none(),
+            "while the first guard is valid: {is_valid}"
+        );
     }
     guard.release().await.unwrap();
     members.until_held_by("door", &[]);
@@ -105,7 +110,8 @@ async fn paused_majority_keeps_lock() {
     members.until_held_by("door", &[0, 1, 2]);
     members.0[0].pause();
     members.0[1].pause();
-    let error = other.lock("door").try_acquire().await.unwrap_err();
+    let error = other.lock("door").wait(millis(500)).acquire().await;
+    let error = error.unwrap_err();
     assert!(error.is_unavailable(), "{error}");
     members.0[0].resume();
     members.0[1].resume();

@@ -5,7 +5,7 @@ use lock_runtime::{Config, LockManager};
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::Server;
-use lock_test_support::time::eventually;
+use lock_test_support::time::{PATIENCE, eventually, patient};
 
 pub struct Members(pub Vec<Server>);
 
@@ -15,7 +15,7 @@ impl Members {
     }
 
     pub fn config(&self) -> Config {
-        Config::quorum(self.0.iter().map(Server::url))
+        patient(Config::quorum(self.0.iter().map(Server::url)))
     }
 
     pub async fn connect(&self) -> LockManager {
@@ -51,5 +51,5 @@ impl Members {
 }
 
 pub fn through(proxies: &[Proxy]) -> Config {
-    Config::quorum(proxies.iter().map(Proxy::url))
+    Config::quorum(proxies.iter().map(Proxy::url)).connect_timeout(PATIENCE)
 }

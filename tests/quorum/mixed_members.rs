@@ -8,7 +8,7 @@ use lock_test_support::cluster::Cluster;
 use lock_test_support::manager::{connected, until_renewed, use_once};
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
-use lock_test_support::time::{PATIENCE, millis, soon};
+use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
 const TTL: Duration = millis(6000);
 
@@ -17,7 +17,13 @@ const TTL: Duration = millis(6000);
 async fn quorum_of_mixed_topologies_survives_failover() {
     let (server, mut sentinels) = (Server::start(), Sentinels::start());
     let cluster = Cluster::start();
-    let config = || Config::quorum([server.url(), sentinels.url(), cluster.url()]);
+    let config = || {
+        patient(Config::quorum([
+            server.url(),
+            sentinels.url(),
+            cluster.url(),
+        ]))
+    };
     let both = [connected(config()).await, connected(config()).await];
     let held_by = |sentinels: &Sentinels, key: &str| {
         let name = format!("lock:{key}");

@@ -5,7 +5,7 @@ use lock_runtime::LockManager;
 use super::fixture::Fixture;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::soon;
+use lock_test_support::time::{patient, soon};
 
 async fn next_token(locks: &LockManager) -> u64 {
     let guard = soon(locks.lock("row").acquire()).await.unwrap();
@@ -29,12 +29,12 @@ async fn fencing_tokens_increase_after_flush() {
 #[tokio::test]
 async fn fencing_tokens_increase_after_restart_without_data() {
     let mut server = Server::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(patient(server.url())).await;
     let mut last = next_token(&locks).await;
     for _ in 0..3 {
         server.restart();
         // A new manager, and one that has seen earlier tokens.
-        for locks in [&connected(server.url()).await, &locks] {
+        for locks in [&connected(patient(server.url())).await, &locks] {
             let token = next_token(locks).await;
             assert!(token > last, "{token} after {last}");
             last = token;

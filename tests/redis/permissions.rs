@@ -12,14 +12,15 @@ use lock_test_support::manager::{connected, until_renewed};
 use lock_test_support::permissions;
 use lock_test_support::refusing::Refusing;
 use lock_test_support::server::Server;
-use lock_test_support::time::{PATIENCE, eventually, millis, soon};
+use lock_test_support::time::{PATIENCE, eventually, millis, patient, soon};
 
 const LONG: Duration = millis(60_000);
 
 fn clerk(server: &Server, rules: &str) -> Config {
     let user = format!("ACL SETUSER clerk reset on >s3cret {rules}");
     server.query::<()>(&user);
-    Config::new(server.url()).credentials("clerk", "s3cret")
+    let config = Config::new(server.url()).command_timeout(millis(2000));
+    config.credentials("clerk", "s3cret")
 }
 
 async fn refused(config: Config) -> String {
@@ -141,7 +142,7 @@ async fn documented_viewer_sees_and_changes_nothing() {
     permissions::paste(permissions::documented_viewer(), &server);
     let (locks, other) = (
         connected(Config::new(server.url()).service("orders")).await,
-        connected(server.url()).await,
+        connected(patient(server.url())).await,
     );
     let guard = locks.lock("door").acquire().await.unwrap();
     let next = tokio::spawn(other.lock("door").wait(LONG).acquire());
@@ -201,7 +202,7 @@ async fn user_who_may_not_recall_waits_until_the_lock_is_given_back() {
     let [commands, _] = permissions::commands();
     let rules = format!("~lock:* &lock:::grants:* &lock:::asks {commands}");
     let (keeper, waiter) = (
-        connected(server.url()).await,
+        connected(patient(server.url())).await,
         connected(clerk(&server, &rules)).await,
     );
     let ttl = millis(6_000);
@@ -292,7 +293,7 @@ async fn missing_command_permission_is_named_on_connect() {
         !["+script|load", "+pubsub|numsub"].contains(rule)
     });
     // The server may have cached the scripts from another client.
-    let _other = connected(server.url()).await;
+    let _other = connected(patient(server.url())).await;
     for rule in tried {
         let commands = format!("{all} ").replace(&format!("{rule} "), "");
         let words = refused(clerk(&server, &format!("~lock:* &lock:* {commands}"))).await;
@@ -306,7 +307,7 @@ async fn missing_command_permission_is_named_on_connect() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn permission_check_leaves_no_keys() {
     let server = Server::start();
-    let _locks = connected(server.url()).await;
+    let _locks = connected(patient(server.url())).await;
     assert_eq!(server.query::<usize>("DBSIZE"), 0);
 }
 
@@ -332,7 +333,7 @@ async fn release_without_publish_permission_succeeds() {
     let [commands, _] = permissions::commands();
     let config = clerk(&server, &format!("~lock:* &lock:* {commands}"));
     let locks = connected(config).await;
-    let other = connected(server.url()).await;
+    let other = connected(patient(server.url())).await;
     let holder = locks.lock("door").acquire().await.unwrap();
     let next = tokio::spawn(other.lock("door").wait(LONG).acquire());
     server.until_waiting("door", 1);

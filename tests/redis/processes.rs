@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use super::database::Database;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::{millis, soon};
+use lock_test_support::time::{millis, patient, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -34,7 +34,7 @@ const TASKS: usize = 50;
 /// In each process: runs all tasks at once when ordered to.
 fn increment_often(url: &str, path: &str, alone: bool) {
     block_on(async {
-        let locks = connected(url).await;
+        let locks = connected(patient(url)).await;
         report_event("ready");
         next_order();
         let mut tasks = JoinSet::new();
@@ -133,7 +133,7 @@ fn freeze<T: Fn()>(test: T, awaits: bool) -> Option<(Worker, Database, TempDir)>
     worker.expect("held");
     worker.pause();
     block_on(async {
-        let locks = connected(server.url()).await;
+        let locks = connected(patient(server.url())).await;
         let guard = soon(locks.lock("row").wait(LONG).acquire()).await.unwrap();
         assert!(database.set_fenced(2, guard.fencing_token().await.unwrap()));
         worker.order("continue");

@@ -13,7 +13,7 @@ use tokio::runtime::{Builder, Runtime};
 use lock_test_support::certificates::Certificates;
 use lock_test_support::manager::{connected, silent, use_once};
 use lock_test_support::server::Server;
-use lock_test_support::time::{PATIENCE, eventually, millis, soon};
+use lock_test_support::time::{PATIENCE, eventually, millis, patient, soon};
 use lock_test_support::worker::{Worker, arguments, report_event};
 
 /// More requests than a runtime makes before it gets its own connection.
@@ -72,7 +72,7 @@ async fn runtime_gets_new_connection_beside_future_of_broken_one() {
 #[tokio::test]
 async fn releases_share_a_script_call() {
     let server = Server::start();
-    let locks = connected(silent(server.url())).await;
+    let locks = connected(silent(patient(server.url()))).await;
     settled(&locks, &server).await;
     let mut guards = Vec::new();
     for n in 0..200 {
@@ -92,8 +92,8 @@ async fn releases_share_a_script_call() {
 async fn several_keys_share_a_script_call() {
     let server = Server::start();
     let (locks, other) = (
-        connected(silent(server.url())).await,
-        connected(silent(server.url())).await,
+        connected(silent(patient(server.url()))).await,
+        connected(silent(patient(server.url()))).await,
     );
     settled(&locks, &server).await;
     let keys: Vec<_> = (0..10).map(|n| format!("account:{n}")).collect();
@@ -218,7 +218,7 @@ fn blocked_thread_does_not_delay_release() {
     ] {
         let server = Server::start();
         let locks = runtime
-            .block_on(LockManager::connect(server.url()))
+            .block_on(LockManager::connect(patient(server.url())))
             .unwrap();
         is_released_while_blocked(&runtime, &server, &locks, others);
         runtime.block_on(locks.shutdown());
@@ -277,7 +277,7 @@ fn requests_succeed_after_thread_was_blocked_past_timeout() {
 #[test]
 fn guard_dropped_before_block_on_returns_is_released_at_once() {
     let (runtime, server) = (current_thread(), Server::start());
-    let connected = runtime.block_on(LockManager::connect(server.url()));
+    let connected = runtime.block_on(LockManager::connect(patient(server.url())));
     let locks = connected.unwrap();
     runtime.block_on(async {
         settled(&locks, &server).await;
