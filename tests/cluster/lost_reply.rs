@@ -44,7 +44,7 @@ impl Fixture {
     async fn connect(&self, from: From) -> LockManager {
         let seed = self.proxies[0].port();
         let config = Config::new(format!("redis-cluster://127.0.0.1:{seed}"));
-        let locks = connected(config.command_timeout(millis(1000))).await;
+        let locks = connected(config.command_timeout(millis(2000))).await;
         // Loads the scripts and opens all connections.
         let times = match from {
             From::Io => 20,

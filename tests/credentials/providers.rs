@@ -209,6 +209,13 @@ async fn held_lock_survives(config: Config, kill: impl Fn() -> usize) {
         };
         let next = soon(next).await;
         next.release().await.unwrap();
+        // It is renewed again, if it is due.
+        let renewed = async {
+            while guard.remaining() < millis(19_000) {
+                tokio::time::sleep(millis(10)).await;
+            }
+        };
+        soon(renewed).await;
     }
     until_renewed([&guard]).await;
     guard.release().await.unwrap();

@@ -68,11 +68,11 @@ async fn waiters_hold_lock_one_at_a_time() {
     members.0[1].kill();
     let inside = Arc::new(AtomicUsize::new(0));
     let mut tasks = JoinSet::new();
-    for _ in 0..6 {
+    for _ in 0..4 {
         let (locks, inside) = (members.connect().await, inside.clone());
         tasks.spawn(async move {
             let mut last = 0;
-            for _ in 0..8 {
+            for _ in 0..5 {
                 let lock = locks.lock("door").wait(2 * PATIENCE);
                 let guard = lock.acquire().await.unwrap();
                 assert_eq!(inside.fetch_add(1, Relaxed), 0, "two hold it");

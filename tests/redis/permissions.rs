@@ -19,7 +19,7 @@ const LONG: Duration = millis(60_000);
 fn clerk(server: &Server, rules: &str) -> Config {
     let user = format!("ACL SETUSER clerk reset on >s3cret {rules}");
     server.query::<()>(&user);
-    let config = Config::new(server.url()).command_timeout(millis(2000));
+    let config = patient(server.url()).command_timeout(millis(2000));
     config.credentials("clerk", "s3cret")
 }
 
@@ -408,7 +408,7 @@ async fn command_refused_within_renewal_ends_no_lease() {
         let user = format!("clerk-{command}");
         let rules = format!("~{command}:* &{command}:* {commands}");
         server.query::<()>(&format!("ACL SETUSER {user} on >s3cret {rules}"));
-        let config = Config::new(server.url()).credentials(&user, "s3cret");
+        let config = patient(server.url()).credentials(&user, "s3cret");
         let locks = connected(config.prefix(format!("{command}:"))).await;
         let guards = held(&locks, millis(6000)).await;
         server.query::<()>(&format!("ACL SETUSER {user} -{command}"));

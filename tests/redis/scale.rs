@@ -130,6 +130,7 @@ fn take_each_name(url: &str, names: u64) {
             if tenth == 1 {
                 (_, early) = usage();
             }
+            report_event("tenth");
         }
         let (_, late) = usage();
         let grown = late.saturating_sub(early);
@@ -151,6 +152,7 @@ fn name_locked_once_leaves_no_memory() {
     let server = Server::start();
     let url = server.url();
     let mut worker = Worker::start(name_locked_once_leaves_no_memory, &[&url, &names]);
+    (0..10).for_each(|_| drop(worker.expect("tenth")));
     let used = worker.expect("done");
     println!("{names} names: {used}");
     worker.succeeds();
