@@ -100,7 +100,7 @@ async fn a_loss_during_the_acquisition_is_told_at_once() {
 }
 
 /// A call for several keys is local if it needed no request for any of them.
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn a_call_that_joins_one_hold_of_several_is_not_local() {
     let locks = Locks::new();
     let read = |keys: &[&str]| locks.lock_all(keys.to_vec()).read().acquire();

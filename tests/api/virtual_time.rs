@@ -60,7 +60,6 @@ async fn unrenewed_lease_cancels_its_body() {
 
 #[tokio::test(start_paused = true)]
 async fn body_of_a_day_is_renewed() {
-    let _real = Milliseconds::begin();
     let locks = Locks::new();
     let lock = locks.lock("row").ttl(30 * SECOND);
     let day = lock.run(async |guard| {

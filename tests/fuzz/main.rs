@@ -51,14 +51,16 @@ async fn lied_to(
         .connect_timeout(millis(400))
         .command_timeout(millis(60))
         .ttl(client::TTL);
-    let connect = async || LockManager::connect(config.clone()).await;
+    let honestly = || connected(config.clone().connect_timeout(PATIENCE));
     let everybody = |percent| liars.iter().for_each(|liar| liar.lie(percent));
     while sent() < lies {
         everybody(0);
-        let before = connected(config.clone()).await;
+        let before = honestly().await;
         everybody(percent);
         // This manager gets false replies from the beginning.
-        let connected = report.call("connect", millis(400), connect()).await;
+        let connected = report
+            .call("connect", millis(400), LockManager::connect(config.clone()))
+            .await;
         let round = sent() + (lies / 4).clamp(500, 2500);
         let managers = [Some(before.clone()), connected].into_iter().flatten();
         let mut users = Vec::new();
@@ -94,7 +96,7 @@ async fn lied_to(
         }
     }
     everybody(0);
-    client::is_well(&connected(config.clone()).await).await;
+    client::is_well(&honestly().await).await;
     let lies: Vec<_> = liars.iter().map(|liar| &liar.sent).collect();
     report.end(&lies);
     servers.iter().for_each(clean);

@@ -5,11 +5,11 @@ use std::net::TcpListener;
 use lock_runtime::{Config, LockError, LockManager};
 
 use lock_test_support::certificates::Certificates;
-use lock_test_support::manager::{connected, refusal, use_once};
+use lock_test_support::manager::{connected, refusal, refusal_of, use_once};
 use lock_test_support::postgres::Postgres;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::free_port;
-use lock_test_support::time::{PATIENCE, millis, patient, soon};
+use lock_test_support::time::{PATIENCE, Timed, millis, patient, soon};
 
 fn url_at(ports: &[u16]) -> String {
     let hosts: Vec<_> = ports
@@ -41,6 +41,7 @@ async fn a_host_that_hangs_hides_no_other() {
 /// Attempts to replace a connection are short at first, and the share of each host is shorter.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_frozen_server_is_left_for_the_promoted_one() {
+    let _timed = Timed::start();
     let mut server = Postgres::start();
     connected(server.url()).await.shutdown().await;
     let mut standby = server.standby();
@@ -99,7 +100,9 @@ async fn what_all_hosts_reject_is_invalid() {
     let (up, down) = (server.port(), free_port());
     for (ports, is_invalid) in [([up, up], true), ([up, down], false), ([down, up], false)] {
         let config = Config::new(url_at(&ports)).credentials("clerk", "correct-horse");
-        let (error, text) = refusal(config, "correct-horse").await;
+        // Tries go on for that long, unless all hosts have answered.
+        let timeout = millis(if is_invalid { 20_000 } else { 5000 });
+        let (error, text) = refusal_of(config.connect_timeout(timeout), "correct-horse").await;
         assert!(text.contains("check the user and the password"), "{text}");
         assert_eq!(
             matches!(error, LockError::InvalidConfig { .. }),

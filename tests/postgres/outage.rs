@@ -6,11 +6,13 @@ use tokio_postgres::NoTls;
 use super::fixture::Fixture;
 use lock_test_support::manager::{connected, refusal, until_pinged, until_renewed, use_once};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{millis, patient, soon};
+use lock_test_support::time::{Timed, millis, patient, soon};
 
-/// A release is not flushed. The process that sent it repeats it after a crash, however long the server is away.
+/// A release is not flushed. The process that sent it repeats it after a crash that it notices within two seconds, however
+/// long the server is away.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn release_that_a_crash_undid_is_repeated() {
+    let _timed = Timed::start();
     // So that a release is written only by a later commit.
     let mut server = Postgres::with(&[("wal_writer_delay", "10s")]);
     let locks = connected(patient(server.url())).await;

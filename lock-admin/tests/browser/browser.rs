@@ -99,6 +99,8 @@ impl Browser {
         }
         let Value::Object(capabilities) = json!({
             "browserName": "chrome",
+            // axe-core needs long on a busy machine.
+            "timeouts": { "script": 300_000 },
             "goog:chromeOptions": options,
             "goog:loggingPrefs": { "browser": "ALL" },
         }) else {
