@@ -10,7 +10,7 @@ use lock_test_support::manager::connected;
 use lock_test_support::time::{NOISE, millis, patient, within};
 use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 
-pub const TTL: Duration = millis(1500);
+pub const TTL: Duration = millis(2000);
 /// The process that is killed. In the test itself it does nothing.
 #[test]
 fn process() {

@@ -85,11 +85,16 @@ pub async fn end_of_a_killed_holders_lease_serves_the_queue_before_newcomers(fix
         return;
     }
     let waiter = fixture.another().await;
+    let mut rounds = JoinSet::new();
     for round in 0..3 {
-        let row = fixture.key(&format!("{round}"));
-        let mut holder = start(&fixture, &row, "holds").await;
-        waits_beside_pollers(&fixture, &row, &waiter, || holder.kill()).await;
+        let (fixture, waiter) = (fixture.clone(), waiter.clone());
+        rounds.spawn(async move {
+            let row = fixture.key(&round.to_string());
+            let mut holder = start(&fixture, &row, "holds").await;
+            waits_beside_pollers(&fixture, &row, &waiter, || holder.kill()).await;
+        });
     }
+    rounds.join_all().await;
     waiter.shutdown().await;
 }
 

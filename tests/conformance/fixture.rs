@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_runtime::{Config, LockGuard, LockManager, Report};
+use lock_runtime::{Config, LockError, LockGuard, LockManager, Report};
 use tokio::time::Instant;
 
 use super::faults::Fault;
@@ -22,6 +22,11 @@ pub fn config_of(urls: Vec<String>) -> Config {
         Ok([url]) => Config::new(url),
         Err(urls) => Config::quorum(urls),
     }
+}
+
+/// Returns `true` if that option was refused.
+pub fn is_refused(error: &LockError, named: &str) -> bool {
+    matches!(error, LockError::InvalidOption { option, .. } if *option == named)
 }
 
 /// Waits until the lock is renewed, which it must not miss.
@@ -214,7 +219,7 @@ impl Fixture {
 
     /// Returns the shortest lease that a starved machine still renews in time, after a third of it.
     pub fn renewed_lease(&self) -> Duration {
-        millis(6000)
+        millis(9000)
     }
 
     pub fn is_virtual(&self) -> bool {

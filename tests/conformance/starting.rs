@@ -11,7 +11,7 @@ use super::inputs::SECRET;
 use lock_test_support::manager::{connected, pings_fail, pings_take, until_pinged};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::Network;
-use lock_test_support::time::{NOISE, millis, patient, soon};
+use lock_test_support::time::{NOISE, PATIENCE, millis, patient, soon};
 
 #[distributed_lock(key = "<key>", manager = locks, wait = "60s")]
 async fn annotated(locks: &LockManager, key: &str) -> Result<(), LockError> {
@@ -145,7 +145,7 @@ pub async fn unsafe_servers_are_refused_when_they_come(fixture: Fixture) {
         return;
     }
     network.each(Proxy::cut);
-    let config = disconnected(&fixture, network.urls.clone()).connect_timeout(millis(5000));
+    let config = disconnected(&fixture, network.urls.clone()).connect_timeout(millis(2000));
     let locks = LockManager::connect(config.refuse_unsafe_servers(true)).await;
     let locks = locks.unwrap();
     let waiter = tokio::spawn(locks.lock(fixture.key("row")).acquire());
@@ -171,8 +171,9 @@ pub async fn wrong_credentials_are_told_when_the_servers_come(fixture: Fixture) 
     let guard = right.lock("right").acquire().await.unwrap();
     network.each(Proxy::cut);
     let urls = config_of(network.urls.clone()).credentials("me", format!("wrong-{SECRET}"));
-    let config = urls.start_disconnected(true).connect_timeout(millis(5000));
-    let locks = LockManager::connect(config.clone()).await.unwrap();
+    let config = urls.start_disconnected(true);
+    let at_first = config.clone().connect_timeout(millis(2000));
+    let locks = LockManager::connect(at_first).await.unwrap();
     let waiter = tokio::spawn(locks.lock("row").acquire());
     network.each(Proxy::heal);
     let error = soon(waiter).await.unwrap().unwrap_err();
@@ -180,6 +181,7 @@ pub async fn wrong_credentials_are_told_when_the_servers_come(fixture: Fixture) 
     is_refused(&locks, &error, is_rejection).await;
     assert!(!format!("{error} {error:?}").contains(SECRET), "{error:?}");
     // If the servers are there, a service does not even start.
+    let config = config.connect_timeout(PATIENCE);
     let error = LockManager::connect(config).await.unwrap_err();
     assert!(is_rejection(&error), "{error}");
     guard.release().await.unwrap();
