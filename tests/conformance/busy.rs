@@ -63,21 +63,16 @@ pub async fn busy_names_the_process_that_holds_the_lock(fixture: Fixture) {
     let before = SystemTime::now() - millis(1);
     let guard = fixture.other().lock(&*door).acquire().await.unwrap();
     let after = SystemTime::now();
-    let once = fixture.locks().lock(&*door).wait(Duration::ZERO).acquire();
-    let once = once.await.unwrap_err();
+    let [once, mut waited] = refusals(fixture.locks(), &door).await;
     assert_eq!(holder(&once), Holder::AnotherClient, "{once}");
     assert!(once.to_string().contains("held by another client; retry"));
     // A slow server has not told it to the first.
-    let named = async {
-        loop {
-            let waits = fixture.locks().lock(&*door).wait(millis(500));
-            let waited = waits.acquire().await.unwrap_err();
-            if let Holder::Process { id, since, .. } = holder(&waited) {
-                return (id, since, waited);
-            }
-        }
+    while !matches!(holder(&waited), Holder::Process { .. }) {
+        [_, waited] = refusals(fixture.locks(), &door).await;
+    }
+    let Holder::Process { id, since, .. } = holder(&waited) else {
+        unreachable!();
     };
-    let (id, since, waited) = soon(named).await;
     assert_eq!(id, fixture.other().process_id());
     assert!(
         before <= since && since <= after,

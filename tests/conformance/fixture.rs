@@ -219,7 +219,7 @@ impl Fixture {
 
     /// Returns the shortest lease that a starved machine still renews in time, after a third of it.
     pub fn renewed_lease(&self) -> Duration {
-        millis(9000)
+        millis(12_000)
     }
 
     pub fn is_virtual(&self) -> bool {

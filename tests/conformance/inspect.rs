@@ -45,8 +45,7 @@ pub async fn holder_and_waiters_are_named(fixture: Fixture) {
     let (locks, other) = (fixture.locks(), fixture.other());
     let key = fixture.key("row");
     let before = SystemTime::now() - millis(1);
-    let guard = locks.lock(&*key).acquire().await;
-    let guard = guard.unwrap();
+    let guard = locks.lock(&*key).acquire().await.unwrap();
     let found = until(other, &key, |found| !found.holders().is_empty()).await;
     let [holder] = found.holders() else {
         panic!("{found:?}");
@@ -153,8 +152,7 @@ pub async fn a_downgraded_holder_is_shown_as_a_reader(fixture: Fixture) {
 pub async fn another_client_is_shown_as_what_it_is(fixture: Fixture) {
     let (locks, other) = (fixture.locks(), fixture.other());
     let key = fixture.key("stolen");
-    let guard = locks.lock(&*key).acquire().await;
-    let guard = guard.unwrap();
+    let guard = locks.lock(&*key).acquire().await.unwrap();
     if !fixture.stolen(&key) {
         return;
     }

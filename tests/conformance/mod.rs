@@ -72,7 +72,7 @@ fn standalone() {
 
 #[test]
 fn standalone_on_one_thread() {
-    play::play_on_one_thread(Topology::standalone_on_one_thread());
+    play::play_on_one_thread(Topology::standalone());
 }
 
 #[test]
@@ -92,7 +92,7 @@ fn postgres() {
 
 #[test]
 fn postgres_on_one_thread() {
-    play::play_on_one_thread(Topology::postgres_on_one_thread());
+    play::play_on_one_thread(Topology::postgres());
 }
 
 #[test]
@@ -117,10 +117,10 @@ fn etcd() {
 
 #[test]
 fn zookeeper() {
-    play::play(Topology::zookeeper());
+    play::play(Topology::zookeeper(1));
 }
 
 #[test]
 fn zookeeper_ensemble() {
-    play::play(Topology::zookeeper_ensemble());
+    play::play(Topology::zookeeper(3));
 }

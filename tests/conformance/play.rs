@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
 use super::fixture::{Fixture, Shared};
-use super::registry::{CASES, Case, REAL_TIME, TIMED};
+use super::registry::{CASES, Case, REAL_TIME, Scope, TIMED};
 use super::topology::Topology;
 use lock_test_support::time::{Timed, within};
 
@@ -35,9 +35,13 @@ pub fn play(topology: Topology) {
     play_with(topology, Builder::new_multi_thread().worker_threads(3));
 }
 
-/// Plays them on a single thread, as most tests of services do.
+/// Plays those that depend on it on a single thread, as most tests of services do.
 pub fn play_on_one_thread(topology: Topology) {
-    play_with(topology, &mut Builder::new_current_thread());
+    let plays = |case: &Case| case.scope == Scope::Runtime;
+    play_with(
+        Topology { plays, ..topology },
+        &mut Builder::new_current_thread(),
+    );
 }
 
 fn play_with(topology: Topology, runtime: &mut Builder) {

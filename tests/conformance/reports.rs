@@ -40,8 +40,7 @@ async fn process(of: &LockManager, seen_by: &LockManager) -> Option<ProcessInfo>
 pub async fn a_process_tells_who_it_is(fixture: Fixture) {
     let (locks, other) = (fixture.connect(config(&fixture)).await, fixture.other());
     let key = fixture.key("row");
-    let guard = locks.lock(&*key).acquire().await;
-    let guard = guard.unwrap();
+    let guard = locks.lock(&*key).acquire().await.unwrap();
     // Nobody has asked: it tells so much by itself.
     let named = async {
         loop {
@@ -170,8 +169,7 @@ pub async fn a_process_may_tell_nothing(fixture: Fixture) {
     let silent = fixture.connect(config(&fixture).report(Report::Off)).await;
     let other = fixture.connect(config(&fixture)).await;
     let key = fixture.key("row");
-    let guard = silent.lock(&*key).acquire().await;
-    let guard = guard.unwrap();
+    let guard = silent.lock(&*key).acquire().await.unwrap();
     let told = other.lock(fixture.key("told")).acquire().await.unwrap();
     let reported = async {
         while process(&other, &other).await.is_none() {

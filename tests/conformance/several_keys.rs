@@ -252,7 +252,7 @@ pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
 pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) {
     let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
     let all = fixture.locks().lock_all(&names);
-    let all = all.ttl(fixture.renewed_lease() * 5 / 3);
+    let all = all.ttl(fixture.renewed_lease() * 5 / 4);
     let guard = soon(all.acquire()).await.unwrap();
     until_renewed(&guard).await;
     soon(guard.release()).await.unwrap();

@@ -76,7 +76,7 @@ impl Topology {
             reached: usize::MAX,
             is_virtual: false,
             weight: 1,
-            plays: |case| case.scope == Scope::Topology,
+            plays: by_topology,
         }
     }
 
@@ -107,13 +107,6 @@ impl Topology {
                 Box::pin(ready(locks.manager()))
             },
             ..Self::memory_in_virtual_time()
-        }
-    }
-
-    pub fn standalone_on_one_thread() -> Self {
-        Self {
-            plays: |case| case.scope == Scope::Runtime,
-            ..Self::standalone()
         }
     }
 
@@ -170,13 +163,6 @@ impl Topology {
         }
     }
 
-    pub fn postgres_on_one_thread() -> Self {
-        Self {
-            plays: |case| case.scope == Scope::Runtime,
-            ..Self::postgres()
-        }
-    }
-
     pub fn postgres_behind_pooler() -> Self {
         let pooled = Pooled::behind_pooler(Postgres::start());
         Self {
@@ -205,27 +191,21 @@ impl Topology {
         }
     }
 
-    pub fn zookeeper() -> Self {
-        Self {
-            plays: by_engine,
-            ..Self::zookeeper_of(1)
-        }
-    }
-
-    pub fn zookeeper_ensemble() -> Self {
-        Self::zookeeper_of(3)
-    }
-
-    fn zookeeper_of(servers: usize) -> Self {
+    pub fn zookeeper(servers: usize) -> Self {
         Self {
             alone: Some(|| Box::new(warm(1))),
             faults: LASTING,
             keeps: false,
             outlasts: millis(2000),
             reached: 1,
+            plays: if servers == 1 { by_engine } else { by_topology },
             ..Self::of(warm(servers), inputs::zookeeper())
         }
     }
+}
+
+fn by_topology(case: &Case) -> bool {
+    case.scope == Scope::Topology
 }
 
 /// Of the first topology of an engine.
