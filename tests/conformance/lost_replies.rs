@@ -98,7 +98,7 @@ pub async fn acquire_arriving_after_its_ttl_leaves_no_lock(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
         return;
     };
-    let (row, ttl) = (fixture.key("row"), millis(2000));
+    let (row, ttl) = (fixture.key("row"), millis(3000));
     network.each(Proxy::hold_requests);
     let acquire = locks.lock(&*row).ttl(ttl).wait(millis(300)).acquire();
     assert!(acquire.await.unwrap_err().is_unavailable());

@@ -251,9 +251,9 @@ pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
 
 pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) {
     let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
-    let all = fixture.locks().lock_all(&names);
-    let all = all.ttl(fixture.renewed_lease() * 5 / 4);
-    let guard = soon(all.acquire()).await.unwrap();
+    let guard = soon(fixture.locks().lock_all(&names).acquire())
+        .await
+        .unwrap();
     until_renewed(&guard).await;
     soon(guard.release()).await.unwrap();
     fixture.until_free(&names[0]).await;
