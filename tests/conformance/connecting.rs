@@ -4,14 +4,15 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::{Config, LockManager};
 
-use super::fixture::{COMMAND_TIMEOUT, Fixture, config_of};
+use super::fixture::{Fixture, config_of};
 use lock_test_support::manager::refusal_of;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::Network;
 use lock_test_support::time::{NOISE, PATIENCE, millis, soon};
 
+const COMMAND_TIMEOUT: Duration = millis(300);
 /// There and back it takes longer than the command timeout.
-const ONE_WAY: Duration = millis(400);
+const ONE_WAY: Duration = millis(200);
 
 /// Returns a path of its own to the servers, if the topology has one.
 fn path(fixture: &Fixture) -> Option<(Network, Config)> {

@@ -192,8 +192,9 @@ impl Topology {
     }
 
     pub fn zookeeper(servers: usize) -> Self {
+        let alone: fn() -> Box<dyn Servers> = || Box::new(warm(1));
         Self {
-            alone: Some(|| Box::new(warm(1))),
+            alone: (servers == 1).then_some(alone),
             faults: LASTING,
             keeps: false,
             outlasts: millis(2000),
