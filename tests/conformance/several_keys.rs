@@ -8,7 +8,7 @@ use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::task::JoinSet;
 
 use super::fixture::{Fixture, is_refused, until_renewed};
-use lock_test_support::time::{begin, millis, soon};
+use lock_test_support::time::{PATIENCE, begin, millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -251,9 +251,8 @@ pub async fn several_keys_have_one_fencing_token(fixture: Fixture) {
 
 pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) {
     let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
-    let guard = soon(fixture.locks().lock_all(&names).acquire())
-        .await
-        .unwrap();
+    let all = fixture.locks().lock_all(&names).wait(PATIENCE * 4);
+    let guard = all.acquire().await.unwrap();
     until_renewed(&guard).await;
     soon(guard.release()).await.unwrap();
     fixture.until_free(&names[0]).await;
