@@ -323,7 +323,7 @@ impl Fixture {
     pub async fn until_waiting(&self, key: &str, least: u64) {
         let queued = async {
             while self.waiting(key).await < least {
-                tokio::time::sleep(millis(3)).await;
+                tokio::time::sleep(millis(10)).await;
             }
         };
         soon(queued).await;

@@ -149,7 +149,7 @@ async fn is_outlived(fixture: Fixture, fault: fn(&Proxy)) {
     let Some((network, locks)) = fixture.over_a_network().await else {
         return;
     };
-    let (row, ttl) = (fixture.key("row"), millis(3000));
+    let (row, ttl) = (fixture.key("row"), millis(5000));
     let (fault, repair) = (async { network.each(fault) }, async {
         network.each(Proxy::heal);
     });
@@ -188,7 +188,7 @@ pub async fn servers_that_fail_cost_what_they_forget(fixture: Fixture) {
         return;
     };
     let (row, mut last) = (fixture.key("row"), 0);
-    let ttl = millis(3000);
+    let ttl = millis(5000);
     let (fault, repair) = (alone.suffer(Fault::Freeze), alone.recover(Fault::Freeze));
     is_survived(&alone.locks, &row, ttl, briefly(ttl, fault, repair)).await;
     for (fault, outcome) in fixture.topology().faults {
