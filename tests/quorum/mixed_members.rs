@@ -10,7 +10,7 @@ use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
 use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
-const TTL: Duration = millis(6000);
+const TTL: Duration = millis(12_000);
 
 /// A standalone server, a master that Sentinels name, and a cluster. Then the master dies and is replaced.
 #[tokio::test]

@@ -17,7 +17,7 @@ use lock_test_support::time::{eventually, millis, soon};
 /// A member has a tenth of it to reply.
 const TTL: Duration = millis(3000);
 /// How often each process holds the lock for reading, and for writing.
-const HOLDS: usize = 15;
+const HOLDS: usize = 8;
 
 /// Disturbs the replies of a few members at a time.
 async fn disturb(proxies: Arc<Vec<Proxy>>, ends: Arc<AtomicBool>, mut rng: Rng) {

@@ -12,7 +12,7 @@ async fn member_counts_only_with_acknowledging_replica() {
     let members = Members((0..3).map(|_| master()).collect());
     let mut replicas: Vec<_> = members.0.iter().map(replica_of).collect();
     let both = [members.connect().await, members.connect().await];
-    let lock = |locks: &LockManager| locks.lock("door").ttl(millis(6000)).replicas(1);
+    let lock = |locks: &LockManager| locks.lock("door").ttl(millis(12_000)).replicas(1);
     replicas[0].kill();
     let guard = lock(&both[0]).acquire().await.unwrap();
     let next = tokio::spawn(lock(&both[1]).wait(PATIENCE).acquire());
