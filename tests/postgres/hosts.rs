@@ -9,7 +9,7 @@ use lock_test_support::manager::{connected, refusal, refusal_of, use_once};
 use lock_test_support::postgres::Postgres;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::free_port;
-use lock_test_support::time::{PATIENCE, Timed, millis, patient, soon};
+use lock_test_support::time::{Timed, millis, patient, soon};
 
 fn url_at(ports: &[u16]) -> String {
     let hosts: Vec<_> = ports
@@ -47,7 +47,8 @@ async fn a_frozen_server_is_left_for_the_promoted_one() {
     let mut standby = server.standby();
     let path = Proxy::to(server.port());
     let url = url_at(&[path.port(), standby.port()]);
-    let locks = connected(Config::new(url).wait(PATIENCE)).await;
+    let config = patient(url).command_timeout(millis(3000));
+    let locks = connected(config.connect_timeout(millis(6000))).await;
     use_once(&locks, "row").await;
     server.until_replayed_by(&standby);
     server.pause();

@@ -193,7 +193,7 @@ impl Etcd {
     }
 
     fn is_healthy(&self) -> bool {
-        let mut command = self.command(&["endpoint", "health", "--command-timeout=1s"]);
+        let mut command = self.command(&["endpoint", "health", "--command-timeout=5s"]);
         command.output().is_ok_and(|output| output.status.success())
     }
 
@@ -245,7 +245,7 @@ impl Etcd {
     pub fn compact(&self) -> bool {
         let within_a_second = |words: &[&str]| {
             let mut command = self.command(words);
-            command.args(["--dial-timeout=1s", "--command-timeout=1s"]);
+            command.args(["--dial-timeout=1s", "--command-timeout=5s"]);
             command.output().unwrap()
         };
         let status = within_a_second(&["endpoint", "status", "-w", "fields"]).stdout;
@@ -303,7 +303,7 @@ impl Etcd {
     pub fn leader(&self) -> usize {
         let mut leader = None;
         eventually("there is a leader", || {
-            let mut status = self.command(&["endpoint", "status", "--command-timeout=1s"]);
+            let mut status = self.command(&["endpoint", "status", "--command-timeout=5s"]);
             // Address, id, version, size, whether it leads, and more.
             let status = status.args(["-w", "simple"]).output().unwrap().stdout;
             let status = String::from_utf8_lossy(&status).into_owned();
@@ -436,7 +436,7 @@ mod tests {
         let leader = etcd.leader();
         etcd.part_from_others(leader);
         eventually("another member leads", || etcd.leader() != leader);
-        let mut health = etcd.command(&["endpoint", "health", "--command-timeout=1s"]);
+        let mut health = etcd.command(&["endpoint", "health", "--command-timeout=5s"]);
         let health = health.args(["--endpoints", &etcd.url_of(leader)]);
         assert!(
             !health.output().unwrap().status.success(),
