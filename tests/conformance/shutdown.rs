@@ -92,7 +92,7 @@ pub async fn shutdown_cancels_bodies_that_stay(fixture: Fixture) {
 /// A guard is its owner's: until it is dropped, no other client gets the lock.
 pub async fn shutdown_releases_no_lock_under_its_guard(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));
-    let guard: LockGuard = locks.lock(&*row).ttl(LONG).acquire().await.unwrap();
+    let guard: LockGuard = locks.lock(&*row).acquire().await.unwrap();
     let mut shutdown = Box::pin(locks.shutdown_within(Duration::ZERO));
     let loss = tokio::select! {
         loss = guard.lost() => loss,
