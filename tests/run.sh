@@ -14,7 +14,7 @@ tier="${1:-quick}"
 # Every step uses the same packages and features: others would compile the dependencies again.
 all=(--workspace --all-features)
 # `house` is about the sources and the documents, `lib` are the unit tests.
-programs=(house model lib doc api cli early_exit fuzz browser servers)
+programs=(house model lib doc api cli fuzz browser servers)
 # Most tests wait for servers, so more of them run at once than there are cores.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-6}"
 logs=target/test-logs

@@ -5,6 +5,7 @@
 mod cluster;
 mod conformance;
 mod credentials;
+mod early_exit;
 mod etcd;
 #[path = "api/examples/mod.rs"]
 mod examples;

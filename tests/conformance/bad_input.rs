@@ -45,7 +45,7 @@ where
 }
 
 async fn are_misconfigured(rows: Vec<Row>) {
-    for error in refusals(PATIENCE / 2, rows).await {
+    for error in refusals(PATIENCE * 4 / 5, rows).await {
         assert!(
             matches!(error, LockError::InvalidConfig { .. }),
             "{error:?}"
@@ -156,7 +156,7 @@ pub async fn wrong_tls_setup_is_rejected(fixture: Fixture) {
     let unknown = Config::new(&secure.url);
     let wrong = trusting(&Certificates::issue().authority);
     let both = vec![(unknown, ["certificate"]), (wrong, ["certificate"])];
-    refusals(PATIENCE / 2, both).await;
+    refusals(PATIENCE * 4 / 5, both).await;
     // No TLS where it is required, and TLS where there is none.
     let plain = secure.plain.iter().map(|url| Config::new(&**url));
     let urls = fixture.urls();
@@ -203,7 +203,11 @@ pub async fn client_certificates_are_shown_where_they_are_demanded(fixture: Fixt
     let (other, key_of_other) = Certificates::issue().of_client("postgres");
     let unknown = trusting().client_certificate(&*other, &*key_of_other);
     let words = ["`client_certificate`"];
-    refusals(PATIENCE / 2, vec![(trusting(), words), (unknown, words)]).await;
+    refusals(
+        PATIENCE * 4 / 5,
+        vec![(trusting(), words), (unknown, words)],
+    )
+    .await;
     // What is not PEM, and a key that does not fit.
     let pairs = [
         ("", &*key),
@@ -238,7 +242,7 @@ pub async fn invalid_durations_are_rejected(fixture: Fixture) {
     }
     let configs = ttls.map(|ttl| config_of(fixture.urls()).ttl(ttl));
     let configs = configs.map(|config| (config, ["ttl"]));
-    refusals(PATIENCE / 2, configs.into()).await;
+    refusals(PATIENCE * 4 / 5, configs.into()).await;
     assert!(!fixture.is_held(&row).await);
 }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::sync::watch::Receiver;
 
-use crate::lost_leases::TTL;
+use super::lost_leases::TTL;
 use lock_test_support::time::millis;
 
 /// A body that takes steps checks its lease itself; a body that awaits must be canceled.

@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use lock_runtime::{LockError, LostCause};
 use tokio::sync::{Barrier, watch};
 
-use crate::body::{Body, Journal, Notes};
-use crate::fault::{Fault, Servers};
-use crate::runtime::Runtime;
+use super::body::{Body, Journal, Notes};
+use super::fault::{Fault, Servers};
+use super::runtime::Runtime;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
 use lock_test_support::time::{NOISE, Timed, eventually, millis};
