@@ -67,7 +67,10 @@ async fn drop_calls(managers: &[LockManager; 2], calls: u64, rng: &mut Rng) -> u
     let mut dropped = 0;
     let mut count = |output: Option<Result<(), LockError>>| match output {
         // A grant lasts for two seconds, for which the machine may starve this process.
-        Some(Err(LockError::Lost { cause, .. })) if cause == LostCause::Expired => {}
+        Some(Err(LockError::Lost {
+            cause: LostCause::Expired,
+            ..
+        })) => {}
         Some(output) => output.unwrap(),
         None => dropped += 1,
     };

@@ -305,6 +305,30 @@ fn every_test_runs_in_some_job() {
     }
 }
 
+#[test]
+fn list_of_tests_names_each_case_about_real_time() {
+    let list = read("tests/README.md");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders = ["tests", "lock-cli/tests", "lock-admin/tests"];
+    let sources = folders.iter().flat_map(|folder| files(&root.join(folder)));
+    let timed = sources.filter(|file| {
+        let source = fs::read_to_string(file).unwrap();
+        source.contains("let _timed = Timed::start()")
+    });
+    let names = timed.map(|file| {
+        let path = file.with_extension("");
+        let [folder, name] = [path.parent().unwrap(), &path].map(|it| it.file_name().unwrap());
+        format!("`{}::{}`", folder.display(), name.display())
+    });
+    let names: Vec<_> = names.filter(|name| !name.ends_with("::layers`")).collect();
+    assert!(names.len() > 5, "{names:?}");
+    let missing: Vec<_> = names
+        .iter()
+        .filter(|name| !list.contains(&***name))
+        .collect();
+    assert!(missing.is_empty(), "{missing:?} are not in tests/README.md");
+}
+
 /// What CI runs is what the README tells everybody to run.
 #[test]
 fn readme_names_the_test_command() {

@@ -22,7 +22,9 @@ pub(crate) fn locks(url: &str, line: &str, command: &[&str]) -> Command {
 /// Starts `locks run KEY OPTIONS -- sh -c SCRIPT`, whose events are awaited.
 pub(crate) fn run(server: &Server, line: &str, script: &str) -> Worker {
     let command = ["--", "sh", "-c", script];
-    Worker::run(locks(&server.url(), &format!("run {line}"), &command))
+    // A busy machine replies late.
+    let line = format!("run {line} --timeout 10s");
+    Worker::run(locks(&server.url(), &line, &command))
 }
 
 /// Holds a lock until the next order, which is reported when it is acquired.

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::certificates::Certificates;
 use crate::server::{Server, field, tls_options};
-use crate::time::eventually;
+use crate::time::eventually_within;
 
 /// The name of the master.
 pub const NAME: &str = "mymaster";
 
 /// The longest time that a failover may take on a busy machine once a Sentinel has noticed. A Sentinel that could not
 /// run for 2 s decides nothing for the next 30 s.
-
+const FAILOVER: Duration = Duration::from_secs(90);
 /// Longer than any master is silent, unless a test kills or freezes it.
 const NEVER: Duration = Duration::from_secs(60);
 
@@ -116,7 +116,7 @@ impl Sentinels {
     #[track_caller]
     pub fn master(&self) -> usize {
         let mut master = None;
-        eventually("the Sentinels agree on the master", || {
+        eventually_within(FAILOVER, "the Sentinels agree on the master", || {
             master = self.agreed();
             master.is_some()
         });
@@ -170,7 +170,9 @@ impl Sentinels {
     #[track_caller]
     pub fn failover(&self) -> usize {
         let from = self.master();
-        eventually("a Sentinel begins a failover", || self.begin_failover());
+        eventually_within(FAILOVER, "a Sentinel begins a failover", || {
+            self.begin_failover()
+        });
         self.until_failed_over(from)
     }
 
@@ -186,7 +188,7 @@ impl Sentinels {
     #[track_caller]
     pub fn until_failed_over(&self, from: usize) -> usize {
         let mut master = None;
-        eventually("another server is the master", || {
+        eventually_within(FAILOVER, "another server is the master", || {
             master = self.agreed().filter(|master| *master != from);
             master.is_some()
         });
@@ -198,9 +200,11 @@ impl Sentinels {
     /// them.
     #[track_caller]
     pub fn until_settled(&self) {
-        eventually("all servers and Sentinels know each other", || {
-            self.is_settled()
-        });
+        eventually_within(
+            FAILOVER,
+            "all servers and Sentinels know each other",
+            || self.is_settled(),
+        );
     }
 
     /// Waits until `replicas` replicas have everything that the master has written so far. Returns `true` if

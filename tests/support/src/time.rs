@@ -149,7 +149,16 @@ pub fn until(mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
 /// Polls a condition until it is true; panics after [`PATIENCE`].
 #[track_caller]
 pub fn eventually(what: &str, is_so: impl FnMut() -> bool) {
-    assert!(comes_true(is_so), "it is not so after {PATIENCE:?}: {what}");
+    eventually_within(PATIENCE, what, is_so);
+}
+
+/// Polls a condition until it is true; panics after `limit`, for what servers do that take their time.
+#[track_caller]
+pub fn eventually_within(limit: Duration, what: &str, is_so: impl FnMut() -> bool) {
+    assert!(
+        comes_true_within(limit, is_so),
+        "it is not so after {limit:?}: {what}"
+    );
 }
 
 /// Polls a condition. Returns `true` if it became true within [`PATIENCE`].

@@ -63,7 +63,7 @@ impl Worker {
     #[track_caller]
     pub fn expect(&self, event: &str) -> String {
         let reported = self.events.recv_timeout(PATIENCE);
-        let reported = reported.unwrap_or_else(|_| panic!("no `{event}` within {PATIENCE:?}"));
+        let reported = reported.unwrap_or_else(|error| panic!("no `{event}`: {error}"));
         match reported.strip_prefix(event) {
             Some(rest) => rest.trim().to_owned(),
             None => panic!("`{reported}` instead of `{event}`"),

@@ -49,7 +49,7 @@ impl SessionLimits {
                 }
                 Err(error) => tries.add(number, &error),
             }
-            limit *= 2;
+            limit = limit.saturating_mul(2);
             sleep_until(deadline_in(backoff.pause()).min(deadline)).await;
         }
         Err(tries.into_error())
