@@ -57,10 +57,10 @@ pub(crate) async fn locks_in_use_are_found(space: Space) {
 /// More than fit into one reply, and one with as many holders.
 pub(crate) async fn many_locks_are_found(space: Space) {
     let peer = space.peer().await;
-    let keys: Vec<_> = (0..70).map(|n| format!("n{n:02}")).collect();
+    let keys: Vec<_> = (0..40).map(|n| format!("n{n:02}")).collect();
     let locks = keys.iter().filter(|key| *key != "n30");
     let mut claims = join_all(locks.map(|key| peer.hold(key))).await;
-    for _ in 0..70 {
+    for _ in 0..40 {
         claims.push(peer.read("n30").await);
     }
     assert_eq!(peer.keys("n", 99).await, keys);

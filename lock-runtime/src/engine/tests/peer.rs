@@ -19,9 +19,10 @@ use std::time::Duration;
 use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout};
 
-/// For how long anything is awaited: a test that waits longer hangs. Leases are longer, so that none ends meanwhile.
+/// For how long anything is awaited: a test that waits longer hangs.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
-pub(crate) const TTL: Duration = Duration::from_secs(30);
+/// Almost the longest that the sessions of ZooKeeper allow: no lease ends during a case.
+const TTL: Duration = Duration::from_secs(55);
 
 /// Between two looks at what no event tells.
 pub(crate) const POLL: Duration = Duration::from_millis(20);

@@ -1,7 +1,7 @@
 //! Asking all processes.
 
 use crate::engine::etcd::tests::scripted_server::ScriptedServer;
-use crate::engine::tests::peer::{Peer, soon};
+use crate::engine::tests::peer::Peer;
 use crate::engine::tests::space::Space;
 use lock_test_support::etcd::Etcd;
 
@@ -18,8 +18,7 @@ pub(super) async fn an_ask_reaches_every_process_that_is_connected(space: Space)
     operator.ask("second").await;
     other.hears("second").await;
     one.connect_again(&network).await;
-    // Its watch has begun when another request on its connection has a reply.
-    one.engine.ping(soon()).await.unwrap();
+    one.until_it_hears(&operator).await;
     for text in ["third", "third"] {
         operator.ask(text).await;
         one.hears(text).await;
