@@ -18,7 +18,7 @@ use super::foreign_clients::Foreign;
 const TTL: Duration = millis(2000);
 
 /// The length of the test; `LOCK_REVOCATIONS` sets it in seconds.
-const LENGTH: Duration = millis(12_000);
+const LENGTH: Duration = millis(15_000);
 
 /// Who holds the lock, by the word of its holders.
 #[derive(Default)]
@@ -68,17 +68,17 @@ impl Row {
         self.lost.fetch_add(u32::from(lost), Ordering::Relaxed);
     }
 
-    /// Holds the lock again and again, for up to twice its ttl.
-    async fn contend(&self, locks: LockManager, seed: u64) {
+    /// Holds the lock again and again, for up to five seconds.
+    async fn contend(&self, locks: LockManager, ttl: Duration, seed: u64) {
         let mut rng = Rng::with(seed);
         while !self.ends.load(Ordering::Relaxed) {
-            let lock = locks.lock("row").ttl(TTL).wait(millis(60_000));
+            let lock = locks.lock("row").ttl(ttl).wait(millis(60_000));
             // Without a leader it may fail.
             let Ok(guard) = lock.acquire().await else {
                 continue;
             };
             let time = match rng.one_in(3) {
-                true => rng.below(4000),
+                true => rng.below(5000),
                 false => rng.below(100),
             };
             self.hold(guard, millis(time)).await;
@@ -110,13 +110,14 @@ async fn leases_that_were_kept_alive_are_revoked_under_holders_and_waiters() {
     let row = Arc::new(Row::default());
     let stale = StaleLeader::start(etcd.port(0));
     let keeper = connected(patient(etcd.url())).await;
-    let kept = keeper.lock("kept").ttl(TTL).acquire().await.unwrap();
+    let ttl = millis(5000);
+    let kept = keeper.lock("kept").ttl(ttl).acquire().await.unwrap();
     let mut contenders = Vec::new();
     for seed in 0..3 {
         let locks = connected(patient(etcd.url())).await;
         let row = row.clone();
         contenders.push(tokio::spawn(async move {
-            row.contend(locks.clone(), seed).await;
+            row.contend(locks.clone(), ttl, seed).await;
             locks.shutdown().await;
         }));
     }
@@ -210,7 +211,7 @@ async fn a_leader_that_resumes_ends_no_hold() {
         let locks = connected(config).await;
         let row = row.clone();
         contenders.push(tokio::spawn(async move {
-            row.contend(locks.clone(), seed).await;
+            row.contend(locks.clone(), TTL, seed).await;
             locks.shutdown().await;
         }));
     }

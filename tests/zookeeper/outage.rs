@@ -17,7 +17,7 @@ const SECRET: &str = "correct-horse";
 fn config(url: &str) -> Config {
     Config::from(url)
         .command_timeout(millis(1000))
-        .connect_timeout(millis(5000))
+        .connect_timeout(PATIENCE)
         .wait(PATIENCE)
 }
 
