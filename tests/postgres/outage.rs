@@ -1,6 +1,7 @@
 //! Servers that crash and come back, and that end connections or refuse writes, beyond the cases of
 //! `conformance::outage`.
 
+use tokio::task::JoinSet;
 use tokio_postgres::NoTls;
 
 use super::fixture::Fixture;
@@ -48,7 +49,7 @@ async fn waiter_survives_a_crash_that_empties_the_queue() {
 #[tokio::test]
 async fn connections_ended_by_the_server_are_replaced() {
     let fixture = Fixture::start().await;
-    let ttl = millis(6000);
+    let ttl = millis(15_000);
     let guard = fixture.locks().lock("row").ttl(ttl).acquire().await;
     let guard = guard.unwrap();
     for n in 0..5 {
@@ -64,7 +65,7 @@ async fn connections_ended_by_the_server_are_replaced() {
 /// A lock that is held, and a process that waits, are idle for long.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn timeout_of_idle_sessions_ends_no_connection() {
-    let server = Postgres::with(&[("idle_session_timeout", "700")]);
+    let server = Postgres::with(&[("idle_session_timeout", "3000")]);
     let locks = connected(patient(server.url())).await;
     let other = connected(patient(server.url())).await;
     let guard = locks.lock("row").acquire().await.unwrap();
@@ -128,11 +129,10 @@ async fn a_hundred_locks_need_two_connections() {
     let held = other.lock("held").acquire().await.unwrap();
     let waiter = tokio::spawn(fixture.locks().lock("held").acquire());
     fixture.until_waiting("held", 1);
-    let locks = (0..100).map(|n| fixture.locks().lock(format!("row:{n}")).acquire());
-    let mut guards = Vec::new();
-    for lock in locks {
-        guards.push(lock.await.unwrap());
-    }
+    let lock = |n| fixture.locks().lock(format!("row:{n}")).acquire();
+    let guards = (0..100).map(lock).collect::<JoinSet<_>>();
+    let guards = soon(guards.join_all()).await.into_iter();
+    let guards: Vec<_> = guards.map(Result::unwrap).collect();
     let connections = fixture.connections();
     assert!(connections <= 4, "two for each process, not {connections}");
     drop((guards, held));

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use lock_test_support::manager::{connected, refusal, until_renewed, use_once};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{eventually, millis, patient, soon};
+use lock_test_support::time::{PATIENCE, eventually, millis, patient, soon};
 
 /// The rights that the guide gives to a service.
 pub const RIGHTS: &str = "
@@ -21,7 +21,7 @@ pub fn role(server: &Postgres) {
 /// Acquires, waits, renews and releases: everything that a service needs.
 pub async fn works(url: &str) {
     let (locks, other) = (connected(patient(url)).await, connected(patient(url)).await);
-    let ttl = millis(6000);
+    let ttl = millis(12_000);
     let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
     let waiter = tokio::spawn(other.lock("row").acquire());
     until_renewed([&guard]).await;
@@ -44,7 +44,7 @@ async fn managers_that_start_together_make_the_schema_once() {
     for _ in 0..3 {
         let mut managers = JoinSet::new();
         for n in 0..8 {
-            let config = patient(server.url());
+            let config = patient(server.url()).connect_timeout(PATIENCE * 4);
             managers.spawn(async move {
                 let locks = LockManager::connect(config).await.unwrap();
                 use_once(&locks, &format!("row:{n}")).await;
