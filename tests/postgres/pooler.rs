@@ -102,7 +102,7 @@ async fn restarted_pooler_costs_no_lock() {
     let server = Postgres::start();
     let mut pooler = PgBouncer::to(server.port());
     let locks = connected(patient(pooler.url())).await;
-    let ttl = millis(6000);
+    let ttl = millis(12_000);
     let guard = locks.lock("row").ttl(ttl).acquire().await.unwrap();
     for n in 0..2 {
         pooler.restart();
@@ -119,7 +119,7 @@ async fn restarted_pooler_costs_no_lock() {
 async fn restarted_server_is_used_soon_behind_a_pooler() {
     let mut server = Postgres::start();
     let pooler = PgBouncer::to(server.port());
-    let locks = connected(patient(pooler.url())).await;
+    let locks = connected(patient(pooler.url()).command_timeout(millis(2000))).await;
     for _ in 0..2 {
         server.kill();
         let before = pooler.failures();

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 
 use lock_test_support::manager::{connected, refusal, until_renewed, use_once};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{PATIENCE, eventually, millis, patient, soon};
+use lock_test_support::time::{eventually, millis, patient, soon};
 
 /// The rights that the guide gives to a service.
 pub const RIGHTS: &str = "
@@ -41,12 +41,13 @@ pub async fn works(url: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn managers_that_start_together_make_the_schema_once() {
     let server = Postgres::start();
-    for _ in 0..3 {
+    for _ in 0..2 {
         let mut managers = JoinSet::new();
-        for n in 0..8 {
-            let config = patient(server.url()).connect_timeout(PATIENCE * 4);
+        for n in 0..6 {
+            let config = patient(server.url());
             managers.spawn(async move {
-                let locks = LockManager::connect(config).await.unwrap();
+                // It waits for two seconds for one that makes the schema.
+                let locks = connected(config).await;
                 use_once(&locks, &format!("row:{n}")).await;
                 locks.shutdown().await;
             });

@@ -374,7 +374,7 @@ impl Postgres {
             }
         };
         let execute = async {
-            let answer = tokio::time::timeout(Duration::from_secs(5), execute).await;
+            let answer = tokio::time::timeout(Duration::from_secs(15), execute).await;
             answer
                 .map_err(|_| "no answer".to_owned())?
                 .map_err(|error| format!("{error:?}"))
