@@ -7,10 +7,10 @@ use std::time::Duration;
 use lock_runtime::{Config, LockError, Warning, WarningKind};
 use tokio::task::{JoinSet, spawn_blocking};
 
-use super::fixture::{Fixture, config_of, is_refused, until_renewed};
+use super::fixture::{Fixture, config_of, is_refused};
 use super::inputs::{self, Inputs, Row, SECRET};
 use lock_test_support::certificates::Certificates;
-use lock_test_support::manager::{connected, refusal_of};
+use lock_test_support::manager::{connected, refusal_of, until_renewed};
 use lock_test_support::server::free_port;
 use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
@@ -149,7 +149,7 @@ pub async fn wrong_tls_setup_is_rejected(fixture: Fixture) {
     let trusting = |authority: &str| Config::new(&secure.url).root_certificate(authority);
     let locks = connected(patient(trusting(&authority))).await;
     let guard = locks.lock("row").acquire().await.unwrap();
-    until_renewed(&guard).await;
+    until_renewed([&guard]).await;
     guard.release().await.unwrap();
     locks.shutdown().await;
 
@@ -189,7 +189,7 @@ pub async fn client_certificates_are_shown_where_they_are_demanded(fixture: Fixt
     let others = connected(patient(known())).await;
     let guard = locks.lock("row").acquire().await.unwrap();
     let next = tokio::spawn(others.lock("row").acquire());
-    until_renewed(&guard).await;
+    until_renewed([&guard]).await;
     guard.release().await.unwrap();
     let next = soon(next).await.unwrap().unwrap();
     next.release().await.unwrap();

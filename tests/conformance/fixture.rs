@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use lock_runtime::{Config, LockError, LockGuard, LockManager, Report};
+use lock_runtime::{Config, LockError, LockManager, Report};
 use tokio::time::Instant;
 
 use super::faults::Fault;
@@ -11,7 +11,7 @@ use super::topology::Topology;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::{Network, Servers};
-use lock_test_support::time::{PATIENCE, millis, patient, soon, until};
+use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
 /// How long a server may not reply to a manager over a network that fails.
 pub const COMMAND_TIMEOUT: Duration = millis(700);
@@ -27,17 +27,6 @@ pub fn config_of(urls: Vec<String>) -> Config {
 /// Returns `true` if that option was refused.
 pub fn is_refused(error: &LockError, named: &str) -> bool {
     matches!(error, LockError::InvalidOption { option, .. } if *option == named)
-}
-
-/// Waits until the lock is renewed, which it must not miss.
-pub async fn until_renewed(guard: &LockGuard) {
-    let (left, begun) = (guard.remaining(), Instant::now());
-    until(|| {
-        let is_renewed = begun.elapsed() + guard.remaining() > left;
-        assert!(guard.is_valid());
-        is_renewed
-    })
-    .await;
 }
 
 #[derive(Clone)]

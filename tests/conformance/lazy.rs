@@ -7,7 +7,8 @@ use std::time::Duration;
 use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode, Report, Revocation};
 
 use super::events::Told;
-use super::fixture::{Fixture, until_renewed};
+use super::fixture::Fixture;
+use lock_test_support::manager::until_renewed;
 use lock_test_support::time::{NOISE, PATIENCE, millis, soon, until};
 use tokio::time::Instant;
 
@@ -149,7 +150,7 @@ pub async fn kept_lock_is_released_when_its_renewal_is_due(fixture: Fixture) {
     assert_eq!(locks.stats().renewed, 0);
     is_kept(&fixture, &locks, || lock("held")).await;
     let guard = lock("held").acquire().await.unwrap();
-    until_renewed(&guard).await;
+    until_renewed([&guard]).await;
     guard.release().await.unwrap();
     assert!(!fixture.is_held(&fixture.key("held")).await);
     locks.shutdown().await;

@@ -8,7 +8,8 @@ use lock_runtime::{LockError, LockGuard, LostCause};
 use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::Instant;
 
-use super::fixture::{Fixture, until_renewed};
+use super::fixture::Fixture;
+use lock_test_support::manager::until_renewed;
 use lock_test_support::time::{NOISE, PATIENCE, millis, soon, until, within, yield_in_time};
 
 pub async fn lock_is_renewed_while_held(fixture: Fixture) {
@@ -18,7 +19,7 @@ pub async fn lock_is_renewed_while_held(fixture: Fixture) {
     let token = guard.fencing_token().await.unwrap();
     // Past its first lease, where time costs nothing.
     for _ in 0..if fixture.is_virtual() { 5 } else { 2 } {
-        until_renewed(&guard).await;
+        until_renewed([&guard]).await;
         assert!(fixture.is_held(&row).await);
     }
     assert_eq!(guard.fencing_token().await.unwrap(), token);

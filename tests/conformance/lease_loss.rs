@@ -9,7 +9,8 @@ use lock_runtime::{LockError, LockManager, distributed_lock};
 use tokio::sync::oneshot;
 
 use super::faults::{Fault, Outcome};
-use super::fixture::{Alone, Fixture, until_renewed};
+use super::fixture::{Alone, Fixture};
+use lock_test_support::manager::until_renewed;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{NOISE, millis, soon, within};
 
@@ -224,7 +225,7 @@ async fn is_kept(alone: &Alone, key: &str, fault: Fault) {
         }
     };
     tokio::select! {
-        () = until_renewed(&guard) => {}
+        () = until_renewed([&guard]) => {}
         () = steals => unreachable!(),
     }
     guard.release().await.unwrap();

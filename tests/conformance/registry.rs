@@ -425,7 +425,7 @@ pub const TIMED: &[&str] = &[
     "queue::released_lock_reaches_next_process_at_once",
     "min_hold::end_of_min_hold_reaches_next_process_at_once",
     "lazy::waiter_elsewhere_recalls_a_kept_lock",
-    // What nobody waits for any more is released before it would end by itself.
+    // A lock that no caller waits for any more is released before it would end by itself.
     "queue::many_canceled_waiters_lose_no_grant",
     "lost_replies::acquire_arriving_after_its_ttl_leaves_no_lock",
 ];

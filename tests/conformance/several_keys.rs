@@ -7,7 +7,8 @@ use std::time::Duration;
 use lock_runtime::{LockError, LockGuard, LockManager, distributed_lock};
 use tokio::task::JoinSet;
 
-use super::fixture::{Fixture, is_refused, until_renewed};
+use super::fixture::{Fixture, is_refused};
+use lock_test_support::manager::until_renewed;
 use lock_test_support::time::{PATIENCE, begin, millis, soon};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -253,7 +254,7 @@ pub async fn thousand_keys_are_renewed_until_each_is_released(fixture: Fixture) 
     let names: Vec<_> = (0..1000).map(|n| fixture.key(&n.to_string())).collect();
     let all = fixture.locks().lock_all(&names).wait(PATIENCE * 4);
     let guard = all.acquire().await.unwrap();
-    until_renewed(&guard).await;
+    until_renewed([&guard]).await;
     soon(guard.release()).await.unwrap();
     fixture.until_free(&names[0]).await;
     fixture.until_free(&names[999]).await;

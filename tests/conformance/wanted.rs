@@ -11,11 +11,11 @@ use lock_test_support::executor::block_on;
 use lock_test_support::time::{begin, millis, soon};
 use tokio::time::Instant;
 
-/// Checks that nobody waits elsewhere, where time costs nothing for longer than the second in which the library looks.
+/// Checks that no process waits elsewhere, where time costs nothing for longer than the second in which the library looks.
 async fn is_unwanted(fixture: &Fixture, guard: &LockGuard) {
     let moment = millis(if fixture.is_virtual() { 1300 } else { 300 });
     let early = tokio::time::timeout(moment, guard.wanted()).await;
-    assert!(early.is_err(), "nobody waits elsewhere");
+    assert!(early.is_err(), "no process waits elsewhere");
 }
 
 /// Told at once where recalls are heard, and otherwise within the second in which the library looks.

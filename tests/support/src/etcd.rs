@@ -243,16 +243,16 @@ impl Etcd {
 
     /// Removes all history. Returns `false` if the cluster does not answer within a second.
     pub fn compact(&self) -> bool {
-        let within_a_second = |words: &[&str]| {
+        let soon_answered = |words: &[&str]| {
             let mut command = self.command(words);
             command.args(["--dial-timeout=1s", "--command-timeout=5s"]);
             command.output().unwrap()
         };
-        let status = within_a_second(&["endpoint", "status", "-w", "fields"]).stdout;
+        let status = soon_answered(&["endpoint", "status", "-w", "fields"]).stdout;
         let status = String::from_utf8_lossy(&status);
         let mut lines = status.lines();
         let revision = lines.find_map(|line| line.strip_prefix("\"Revision\" : "));
-        revision.is_some_and(|revision| within_a_second(&["compact", revision]).status.success())
+        revision.is_some_and(|revision| soon_answered(&["compact", revision]).status.success())
     }
 
     /// Runs `etcdctl` from then on as this user, written `name:password`.

@@ -5,12 +5,9 @@ use std::mem::replace;
 use std::time::Duration;
 
 use lock_runtime::{Config, Lock, LockError, LockGuard, LockManager, Report};
-
-use crate::time::{NOISE, millis, soon};
 use tokio::time::Instant;
 
-/// How long a server may not reply.
-const PATIENCE: Duration = Duration::from_secs(20);
+use crate::time::{NOISE, PATIENCE, millis, soon};
 
 /// Returns the configuration of a manager that reports nothing, for a test that counts commands or keys.
 pub fn silent(config: impl Into<Config>) -> Config {

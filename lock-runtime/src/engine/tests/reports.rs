@@ -5,10 +5,10 @@ use crate::engine::tests::peer::{LONG, until};
 use crate::engine::tests::space::Space;
 use crate::process::ProcessId;
 
-/// Returns the processes and what they have told.
-fn told(reports: &[StoredReport]) -> Vec<(ProcessId, &str)> {
-    let told = reports.iter().map(|it| (it.process, &*it.text));
-    told.collect()
+/// Returns the processes and what they have reported.
+fn reported(reports: &[StoredReport]) -> Vec<(ProcessId, &str)> {
+    let reported = reports.iter().map(|it| (it.process, &*it.text));
+    reported.collect()
 }
 
 pub(crate) async fn report_replaces_the_earlier_one(space: Space) {
@@ -20,10 +20,10 @@ pub(crate) async fn report_replaces_the_earlier_one(space: Space) {
     let mut expected = [(one.id, "a\tb\n"), (other.id, "1\tä\\t\n")];
     expected.sort_by_key(|(process, _)| process.0);
     let all = operator.reports(None).await;
-    assert_eq!(told(&all), expected);
+    assert_eq!(reported(&all), expected);
     let of = [ProcessId::random(), one.id];
     let some = operator.reports(Some(&of)).await;
-    assert_eq!(told(&some), [(one.id, "a\tb\n")]);
+    assert_eq!(reported(&some), [(one.id, "a\tb\n")]);
     assert_eq!(operator.reports(Some(&[])).await, []);
 
     if let Some(age) = some[0].age {
@@ -33,7 +33,7 @@ pub(crate) async fn report_replaces_the_earlier_one(space: Space) {
     }
     one.report("").await;
     let some = operator.reports(Some(&of)).await;
-    assert_eq!(told(&some), [(one.id, "")]);
+    assert_eq!(reported(&some), [(one.id, "")]);
 }
 
 pub(crate) async fn long_report_is_read_in_part(space: Space) {
@@ -63,7 +63,7 @@ pub(crate) async fn report_ends_with_its_process(space: Space) {
     one.engine.drain().await.unwrap();
     let is_alone = async || {
         let reports = operator.reports(None).await;
-        told(&reports) == [(other.id, "other")]
+        reported(&reports) == [(other.id, "other")]
     };
     until("it ends", is_alone).await;
 }

@@ -1,26 +1,12 @@
 //! The complete protocol with locks that several clients share: never more holders than the limit of one of them,
 //! no waiter is passed, and no lock stays idle for long.
 
+use super::holds;
 use lock_model::search::search;
 use lock_model::server::UNLIMITED;
 use lock_model::world::{Faults, Setting};
 
 const READ: u8 = UNLIMITED;
-
-/// Asserts that no state has a violation, and that the longest times are `most`: of a stall, an orphan, an
-/// unaware holder, a ghost in the queue, a holder that has crashed or is paused, an idle lock.
-#[track_caller]
-fn holds(what: &str, setting: &Setting, most: [u8; 6]) {
-    let found = search(setting);
-    if let Some((violation, trace)) = found.violation {
-        panic!("{what}: {violation:?}\n{trace}");
-    }
-    let times = found.most.each_ref().map(|(time, _)| *time);
-    println!("{what}: {} states, {times:?}", found.states);
-    for ((time, trace), expected) in found.most.iter().zip(most) {
-        assert_eq!(*time, expected, "{what}: {times:?}\n{trace}");
-    }
-}
 
 fn clients(limits: &[u8], ticks: u8, faults: Faults) -> Setting {
     Setting::new(limits.len(), ticks, faults).with_limits(limits)
@@ -44,13 +30,13 @@ fn readers_and_writers_break_nothing() {
         let ghost = if readers { 0 } else { 3 };
         let idle = if readers { 0 } else { 2 };
         let setting = clients(&limits, 9, messages);
-        holds(&format!("{limits:?}"), &setting, [4, 3, 3, ghost, 0, idle]);
+        holds(&format!("{limits:?}"), &setting, &[4, 3, 3, ghost, 0, idle]);
         let stall = if readers { 2 } else { 5 };
         let setting = clients(&limits, 10, crashes);
         holds(
             &format!("{limits:?}, crash"),
             &setting,
-            [stall, 2, 2, 0, 3, idle],
+            &[stall, 2, 2, 0, 3, idle],
         );
     }
 }

@@ -27,7 +27,7 @@ pub(super) async fn a_report_lives_as_long_as_its_process_is_connected(space: Sp
     let before = lease().unwrap();
     one.report("second").await;
     assert_eq!(lease().unwrap(), before);
-    let is_told = async |one: &Peer| {
+    let is_reported = async |one: &Peer| {
         let expected = StoredReport {
             process: one.id,
             text: "second".into(),
@@ -35,13 +35,13 @@ pub(super) async fn a_report_lives_as_long_as_its_process_is_connected(space: Sp
         };
         assert_eq!(operator.reports(Some(&[one.id])).await, [expected]);
     };
-    is_told(&one).await;
+    is_reported(&one).await;
     one.connect_again(&network).await;
     let is_stored_again = async || lease().is_some_and(|lease| lease != before);
     until("it is stored again", is_stored_again).await;
     let id = format!("{:x}", before.parse::<i64>().unwrap());
     etcd.ctl(&["lease", "revoke", &id]);
-    is_told(&one).await;
+    is_reported(&one).await;
 }
 
 pub(super) async fn nonsense_in_the_place_of_reports_is_skipped(space: Space) {

@@ -3,15 +3,15 @@ use crate::engine::tests::peer::{Peer, soon};
 use crate::process::ProcessId;
 use lock_test_support::servers::Pooled;
 
-async fn tell(peer: &Peer, id: ProcessId, text: &str) {
-    let told = peer.engine.report(id, text.into(), soon());
-    told.await.unwrap();
+async fn report(peer: &Peer, id: ProcessId, text: &str) {
+    let reported = peer.engine.report(id, text.into(), soon());
+    reported.await.unwrap();
 }
 
 pub(super) async fn old_reports_vanish(space: Space) {
     let peer = space.peer().await;
     for n in 1..=3 {
-        tell(&peer, ProcessId(n), "report").await;
+        report(&peer, ProcessId(n), "report").await;
     }
     space.execute(
         "UPDATE distributed_lock.process SET seen_at = now() - interval '181 s' WHERE id < '0000003'",
@@ -22,16 +22,16 @@ pub(super) async fn old_reports_vanish(space: Space) {
     let transaction = client.transaction().await.unwrap();
     let lock = "SELECT FROM distributed_lock.process WHERE id = '0000001' FOR UPDATE";
     transaction.batch_execute(&space.sql(lock)).await.unwrap();
-    tell(&peer, ProcessId(3), "report").await;
+    report(&peer, ProcessId(3), "report").await;
     assert_eq!(space.count("process"), 2);
     transaction.commit().await.unwrap();
-    tell(&peer, ProcessId(3), "report").await;
+    report(&peer, ProcessId(3), "report").await;
     assert_eq!(space.count("process"), 1);
 }
 
 pub(super) async fn whatever_is_stored_is_read_in_part(space: Space) {
     let peer = space.peer().await;
-    tell(&peer, ProcessId(1), &"ä ".repeat(20_000)).await;
+    report(&peer, ProcessId(1), &"ä ".repeat(20_000)).await;
     space.execute(
         "INSERT INTO distributed_lock.process SELECT id, report, clock_timestamp() FROM (VALUES
             ('0000002', repeat('€', 100000)), ('0000003', ''), ('', 'x'), ('-000001', 'x'), ('00000AB', 'x'),
@@ -48,7 +48,7 @@ pub(super) async fn whatever_is_stored_is_read_in_part(space: Space) {
 
 pub(super) async fn no_more_than_ten_thousand_are_read(space: Space) {
     let peer = space.peer().await;
-    tell(&peer, ProcessId(1), "report").await;
+    report(&peer, ProcessId(1), "report").await;
     space.execute(
         "INSERT INTO distributed_lock.process
             SELECT lpad(to_hex(n), 7, '0'), 'x', clock_timestamp() FROM generate_series(2, 11000) n",

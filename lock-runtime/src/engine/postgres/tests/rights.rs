@@ -31,11 +31,11 @@ pub(super) async fn role_without_the_rights_of_operators_has_locks(space: Space)
     let owner = space.peer().await;
     let mut clerk = Peer::connect(space.make_clerk()).await;
     let held = clerk.hold("row").await;
-    let told = clerk.engine.report(clerk.id, "report".into(), soon()).await;
+    let reported = clerk.engine.report(clerk.id, "report".into(), soon()).await;
     let found = clerk.engine.reports(None, soon()).await;
     let taken = clerk.engine.take(&held.name, "x", 0, soon()).await;
     for (error, table) in [
-        (told.unwrap_err(), "process"),
+        (reported.unwrap_err(), "process"),
         (found.unwrap_err(), "process"),
         (taken.unwrap_err(), "taken"),
     ] {

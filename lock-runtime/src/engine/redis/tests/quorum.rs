@@ -38,10 +38,10 @@ pub(super) async fn a_taken_lock_is_free_at_all_members(space: Space) {
 async fn reports_and_names_come_from_all_members() {
     let mut members = three();
     let process = connect(&members).await;
-    let told = |text: &str| process.engine.report(ProcessId(1), text.into(), soon());
-    told("old").await.unwrap();
+    let reported = |text: &str| process.engine.report(ProcessId(1), text.into(), soon());
+    reported("old").await.unwrap();
     members[0].pause();
-    told("new").await.unwrap();
+    reported("new").await.unwrap();
     members[0].resume();
     let reports = process.reports(None).await;
     let [report] = &reports[..] else {
@@ -55,7 +55,7 @@ async fn reports_and_names_come_from_all_members() {
     members[0].kill();
     assert_eq!(process.keys("", 9).await, ["0", "1"]);
     members[1].kill();
-    let error = told("newer").await.unwrap_err();
+    let error = reported("newer").await.unwrap_err();
     assert!(error.kind != EngineErrorKind::Rejected, "{error}");
     for member in &members[2..] {
         member.query::<()>("FLUSHALL");

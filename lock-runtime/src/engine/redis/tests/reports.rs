@@ -9,8 +9,8 @@ use crate::util::join_all::join_all;
 use std::time::Duration;
 
 async fn report(by: &Peer, process: u32, text: &str) {
-    let told = by.engine.report(ProcessId(process), text.into(), soon());
-    told.await.unwrap();
+    let reported = by.engine.report(ProcessId(process), text.into(), soon());
+    reported.await.unwrap();
 }
 
 /// Returns the keys of the reports, and of their times.
@@ -19,9 +19,9 @@ fn stored(space: &Space) -> [String; 2] {
 }
 
 /// Returns the processes and their texts.
-fn told(reports: &[StoredReport]) -> Vec<(u32, &str)> {
-    let told = reports.iter().map(|it| (it.process.0, &*it.text));
-    told.collect()
+fn reported(reports: &[StoredReport]) -> Vec<(u32, &str)> {
+    let reported = reports.iter().map(|it| (it.process.0, &*it.text));
+    reported.collect()
 }
 
 pub(super) async fn reports_of_more_processes_than_one_request_reads(space: Space) {
@@ -32,7 +32,7 @@ pub(super) async fn reports_of_more_processes_than_one_request_reads(space: Spac
     for of in [None, Some(&ids[..])] {
         let found = process.reports(of).await;
         let expected = all.iter().map(|(id, text)| (*id, &**text));
-        assert!(told(&found).into_iter().eq(expected), "{found:?}");
+        assert!(reported(&found).into_iter().eq(expected), "{found:?}");
     }
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn reports_expire_one_by_one_and_all_together(space: Space) {
     let age = process.reports(None).await[0].age.unwrap();
     assert!(age >= Duration::from_secs(100), "{age:?}");
     store_at(181);
-    assert_eq!(told(&process.reports(None).await), [(2, "new")]);
+    assert_eq!(reported(&process.reports(None).await), [(2, "new")]);
     assert_eq!(process.reports(Some(&[ProcessId(1)])).await, []);
     let is_stored = || server.query::<bool>(&format!("HEXISTS {reports} 0000001"));
     assert!(is_stored());
@@ -94,14 +94,14 @@ pub(super) async fn a_hostile_report_harms_no_other(space: Space) {
         assert_eq!(hostile.age, Some(Duration::ZERO));
     }
     let of: Vec<_> = (1..6).map(ProcessId).collect();
-    assert_eq!(told(&process.reports(Some(&of)).await), told(&all));
+    assert_eq!(reported(&process.reports(Some(&of)).await), reported(&all));
 
     for key in [&reports, &processes] {
         server.query::<()>(&format!("DEL {key}"));
         server.query::<()>(&format!("SET {key} nonsense"));
         assert_eq!(process.reports(None).await, []);
-        let told = process.engine.report(ProcessId(1), "1".into(), soon());
-        assert_eq!(told.await.unwrap_err().kind, EngineErrorKind::Rejected);
+        let reported = process.engine.report(ProcessId(1), "1".into(), soon());
+        assert_eq!(reported.await.unwrap_err().kind, EngineErrorKind::Rejected);
     }
     let held = process.hold("door").await;
     assert!(process.release(&held).await);
@@ -114,7 +114,7 @@ pub(super) async fn reading_needs_no_right_to_write(space: Space) {
     let reading = "+@connection +eval +evalsha +time +type +zrevrangebyscore +zscore +hget";
     let keys = format!("~{}*", space.prefix);
     space.grant(&format!("reset on >s3cret {keys} {reading}"));
-    assert_eq!(told(&process.reports(None).await), [(1, "told")]);
+    assert_eq!(reported(&process.reports(None).await), [(1, "told")]);
     let error = process.engine.report(ProcessId(1), "again".into(), soon());
     let error = error.await.unwrap_err();
     assert_eq!(error.kind, EngineErrorKind::Rejected);
