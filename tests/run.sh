@@ -16,7 +16,7 @@ all=(--workspace --all-features)
 # `house` is about the sources and the documents, `lib` are the unit tests.
 programs=(house model lib doc api cli fuzz browser servers)
 # Most tests wait for servers, so more of them run at once than there are cores.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-6}"
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-12}"
 logs=target/test-logs
 mkdir -p "$logs"
 failed=0
@@ -116,7 +116,9 @@ play_program() {
 }
 
 finish() {
-    printf '\n%s\n%s failed, %s repeated alone\n' "$times" "$failed" "$repeated"
+    printf '\n%s\n' "$times"
+    cat "$logs/results"
+    printf '%s failed, %s repeated alone\n' "$failed" "$repeated"
     exit $((failed > 0))
 }
 

@@ -4,10 +4,9 @@ use std::time::Duration;
 
 use lock_runtime::LockManager;
 
-use super::shared;
 use lock_test_support::cluster::Cluster;
 use lock_test_support::manager::connected;
-use lock_test_support::time::{comes_true_within, eventually, millis, patient, soon};
+use lock_test_support::time::{Timed, comes_true_within, eventually, millis, patient, soon};
 
 const LONG: Duration = Duration::from_secs(30);
 
@@ -70,7 +69,9 @@ impl Two {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn grant_arrives_from_every_node_over_one_subscription() {
-    let cluster = shared::cluster();
+    let _timed = Timed::start();
+    // Its own: on a shared one, the processes of other cases subscribe, too.
+    let cluster = Cluster::start();
     let two = Two::on(&cluster).await;
     for node in 0..3 {
         two.is_pushed(&cluster, &cluster.keys_at(node, 1)[0]).await;
@@ -85,6 +86,7 @@ async fn grant_arrives_from_every_node_over_one_subscription() {
 /// A node with subscribers is killed, and another one is paused.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn subscription_moves_from_dead_or_paused_node() {
+    let _timed = Timed::start();
     // Keeps the locks on their nodes.
     let plan = Cluster::plan().option("cluster-require-full-coverage", "no");
     let mut cluster = plan.start();
