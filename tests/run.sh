@@ -13,15 +13,15 @@ tier="${1:-quick}"
 [ $# = 0 ] || shift
 # Every step uses the same packages and features: others would compile the dependencies again.
 all=(--workspace --all-features)
-# `house` is about the sources and the documents, `lib` are the unit tests.
-programs=(house model lib doc api cli fuzz browser servers)
+# `house` is about the sources and the documents, `lib` are the unit tests. They all run beside `servers`, which waits
+# more than it computes.
+beside=(browser house model lib doc api cli fuzz)
 # Most tests wait for servers, so more of them run at once than there are cores.
-export RUST_TEST_THREADS="${RUST_TEST_THREADS:-12}"
+export RUST_TEST_THREADS="${RUST_TEST_THREADS:-6}"
 logs=target/test-logs
 mkdir -p "$logs"
-failed=0
-repeated=0
-times=""
+: >"$logs/results"
+: >"$logs/times"
 
 # step TITLE COMMAND...
 step() {
@@ -29,11 +29,10 @@ step() {
     shift
     printf '\n== %s\n' "$title"
     "$@"
-    times+="$(printf '%5d s  %s' $((SECONDS - since)) "$title")"$'\n'
+    printf '%5d s  %s\n' $((SECONDS - since)) "$title" >>"$logs/times"
 }
 
 build() {
-    cargo build "${all[@]}" --bins
     cargo test "${all[@]}" --no-run
 }
 
@@ -48,10 +47,10 @@ test_program() {
     cargo test "${all[@]}" --no-fail-fast "${target[@]}" -- "$@" 2>&1
 }
 
-# Reads the output of tests, and prints for each that failed: `failed` or `repeat`, its name, and for a topology of
-# `conformance`, the name of the case. A test that failed while the machine starved it has said so.
+# verdicts PROGRAM: reads the output of its tests, and prints for each that failed: `failed` or `repeat`, the program,
+# the test, and for a topology of `conformance`, the case. A test that failed while the machine starved it has said so.
 verdicts() {
-    awk '
+    awk -v program="$1" '
         /^---- .* stdout ----$/ { test = $2; tests[test] }
         test && /^repeat alone: / { excused[test] }
         test && /^repeat alone: .*,/ { sub(/,.*/, ""); cases[test] = cases[test] " " $3 }
@@ -63,37 +62,39 @@ verdicts() {
                 if (test in real) { n = split(real[test], names, " "); word = "failed" }
                 else if (test in excused) { n = split(cases[test], names, " "); word = "repeat" }
                 else { n = 0; word = "failed" }
-                if (n == 0) print word, test
-                for (i = 1; i <= n; i++) print word, test, names[i]
+                if (n == 0) print word, program, test
+                for (i = 1; i <= n; i++) print word, program, test, names[i]
             }
         }'
 }
 
-# play PROGRAM [ARGUMENT...]: tests it, and repeats alone what the machine has starved.
+# play PROGRAM [ARGUMENT...]: tests it, and writes down what failed, and what is to be repeated.
 play() {
-    local log="$logs/$1.log" found="$logs/$1.verdicts" verdict test name
+    local log="$logs/$1.log" found="$logs/$1.verdicts"
     test_program "$@" | tee "$log" && return
-    verdicts <"$log" >"$found"
+    verdicts "$1" <"$log" >"$found"
     # It was not built, or a process of it ended before its tests.
     if [ ! -s "$found" ] || grep -q "didn't exit successfully.*signal" "$log"; then
         echo "failed $1" >>"$found"
     fi
-    while read -r verdict test name <&3; do
-        if [ "$verdict" = repeat ]; then
-            repeated=$((repeated + 1))
-            printf '\n-- repeating %s %s alone\n' "$test" "$name"
-            LOCK_CASES="$name" RUST_TEST_THREADS=1 test_program "$1" --exact "$test" || verdict=failed
-        fi
-        echo "$verdict $test $name" >>"$logs/results"
-        [ "$verdict" = repeat ] || failed=$((failed + 1))
-    done 3<"$found"
+    cat "$found" >>"$logs/results"
 }
 
-# Prints what only the full tier plays: what the engines do beyond the cases that all share, and all combinations of
-# features.
+# Repeats alone, once nothing else runs, what the machine has starved.
+repeat_starved() {
+    local program test name
+    while read -r _ program test name <&3; do
+        printf '\n-- repeating %s %s alone\n' "$test" "$name"
+        LOCK_CASES="$name" RUST_TEST_THREADS=1 test_program "$program" --exact "$test" ||
+            echo "failed $program $test $name" >>"$logs/results"
+    done 3< <(grep "^repeat" "$logs/results")
+}
+
+# Prints what only the full tier plays: what the engines do beyond the cases that all share, all combinations of
+# features, and the longest searches of the model. `lib` explores a third of the schedules in the quick one.
 skipped() {
     printf -- '--skip %s ' postgres:: postgres_on postgres_behind etcd:: zookeeper:: zookeeper_ensemble \
-        every_combination_of_features_compiles
+        every_combination_of_features_compiles three_clients_that_share quorum_readers_and_writers
 }
 
 # play_program PROGRAM [FILTER...]
@@ -102,22 +103,32 @@ play_program() {
     shift
     # shellcheck disable=SC2046
     case "$program $tier $*" in
-    "servers quick " | "house quick ") play "$program" $(skipped) ;;
+    "servers quick " | "house quick " | "model quick ") play "$program" $(skipped) ;;
     # The part of the others.
     "servers full redis") play servers --skip postgres --skip etcd --skip zookeeper ;;
     # From a copy: its workers execute the same file, which cargo may overwrite.
     "chaos full ")
         cargo build "${all[@]}" --bin chaos
         cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/test-logs/
-        target/test-logs/chaos --minutes 10 || failed=$((failed + 1))
+        target/test-logs/chaos --minutes 10 || echo "failed chaos" >>"$logs/results"
         ;;
     *) play "$program" "$@" ;;
     esac
 }
 
+play_programs() {
+    local program
+    for program in "$@"; do
+        step "$program" play_program "$program"
+    done
+}
+
 finish() {
-    printf '\n%s\n' "$times"
-    cat "$logs/results"
+    local failed repeated
+    repeat_starved
+    failed="$(grep -c "^failed" "$logs/results" || true)"
+    repeated="$(grep -c "^repeat" "$logs/results" || true)"
+    printf '\n%s\n%s\n' "$(cat "$logs/times")" "$(cat "$logs/results")"
     printf '%s failed, %s repeated alone\n' "$failed" "$repeated"
     exit $((failed > 0))
 }
@@ -138,16 +149,17 @@ soak() {
             echo "run $run on cores $place: $(wc -l <"$logs/results") failed or repeated so far"
         done
     done
-    printf '\n  runs  verdict test case\n'
+    kill "${busy[@]}"
+    taskset -cp "$(seq -s, 0 $(($(nproc) - 1)))" $$ >/dev/null
+    printf '\n  runs  verdict program test case\n'
     sort "$logs/results" | uniq -c | sort -rn
 }
 
-: >"$logs/results"
 case "$tier" in
-quick) ;;
+quick) export LOCK_SHUTTLE="${LOCK_SHUTTLE:-200}" ;;
 full)
     export LOCK_FULL=1
-    programs+=(chaos)
+    beside+=(chaos)
     ;;
 soak)
     step tools install_tools
@@ -168,7 +180,13 @@ if [ $# -gt 0 ]; then
 fi
 step format cargo fmt --all --check
 step build build
-for program in "${programs[@]}"; do
-    step "$program" play_program "$program"
-done
+trap 'trap - TERM; kill 0' INT TERM
+(
+    renice -n 5 "$BASHPID" >/dev/null
+    play_programs "${beside[@]}"
+) >"$logs/beside.log" 2>&1 &
+others=$!
+play_programs servers
+wait "$others" || echo "failed ${beside[*]}" >>"$logs/results"
+cat "$logs/beside.log"
 finish

@@ -5,10 +5,11 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::LockError;
 
-use super::fixture::{COMMAND_TIMEOUT, Fixture};
+use super::fixture::{COMMAND_TIMEOUT, Fixture, config_of};
 use super::log::Log;
+use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::time::{NOISE, millis, soon, within};
+use lock_test_support::time::{NOISE, millis, patient, soon, within};
 
 pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
@@ -205,9 +206,10 @@ pub async fn shutdown_during_outage_ends_within_ttl(fixture: Fixture) {
 
 /// High latency only slows calls down.
 pub async fn slow_network_only_delays_calls(fixture: Fixture) {
-    let Some((network, locks)) = fixture.over_a_network().await else {
+    let Some(network) = fixture.network() else {
         return;
     };
+    let locks = connected(patient(config_of(network.urls.clone()))).await;
     let row = fixture.key("row");
     network.each(|proxy| proxy.delay(millis(60)));
     let guard = soon(locks.lock(&*row).acquire()).await.unwrap();

@@ -20,7 +20,7 @@ use lock_test_support::time::{Timed, within};
 const LIMIT: Duration = Duration::from_secs(180);
 
 /// The limit on concurrent cases over all topologies, by their weight: more would need more memory, and gain no time.
-static AT_ONCE: Semaphore = Semaphore::const_new(16);
+static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
 /// How a case failed.
 struct Failure {

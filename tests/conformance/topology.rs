@@ -55,7 +55,7 @@ pub struct Topology {
 }
 
 /// PostgreSQL starts two processes for each manager of a case, and both compile all functions.
-const OF_POSTGRES: u32 = 4;
+const OF_POSTGRES: u32 = 2;
 
 impl Topology {
     /// Returns a topology with all abilities, whose servers fail in no case.

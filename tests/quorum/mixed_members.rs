@@ -23,6 +23,7 @@ async fn quorum_of_mixed_topologies_survives_failover() {
             sentinels.url(),
             cluster.url(),
         ]))
+        .ttl(TTL)
     };
     let both = [connected(config()).await, connected(config()).await];
     let held_by = |sentinels: &Sentinels, key: &str| {
@@ -44,13 +45,13 @@ async fn quorum_of_mixed_topologies_survives_failover() {
     };
     let take_turns = async |key: &str, sentinels: &Sentinels| {
         let mut last = 0;
-        let mut guard = both[0].lock(key).ttl(TTL).acquire().await.unwrap();
+        let mut guard = both[0].lock(key).acquire().await.unwrap();
         for n in 1..5 {
             until_all_have_it(sentinels, key).await;
             let token = guard.fencing_token().await.unwrap();
             assert!(token > last);
             last = token;
-            let lock = both[n % 2].lock(key).ttl(TTL).wait(PATIENCE);
+            let lock = both[n % 2].lock(key).wait(PATIENCE);
             let next = tokio::spawn(lock.acquire());
             tokio::time::sleep(millis(30)).await;
             guard.release().await.unwrap();
@@ -70,7 +71,7 @@ async fn quorum_of_mixed_topologies_survives_failover() {
     }
     sentinels.until_failed_over(gone);
     // The member votes again, and stores the lock.
-    let guard = both[0].lock("door").ttl(TTL).acquire().await.unwrap();
+    let guard = both[0].lock("door").acquire().await.unwrap();
     until_all_have_it(&sentinels, "door").await;
     guard.release().await.unwrap();
     for locks in &both {

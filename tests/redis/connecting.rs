@@ -7,7 +7,7 @@ use lock_test_support::manager::{connected, silent};
 use lock_test_support::permissions;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::server::{Server, tls_options};
-use lock_test_support::time::{millis, patient, soon};
+use lock_test_support::time::{Timed, millis, patient, soon};
 
 /// Asserts that a lock can be acquired, appears in `database`, and can be released.
 async fn works(server: &Server, config: impl Into<Config>, database: u32) {
@@ -116,14 +116,14 @@ async fn tls_1_2_and_1_3_are_accepted() {
 }
 
 /// Each connection takes two round trips beside TCP's: for the handshake, and for all commands that set it up. The first
-/// one also checks the permissions. The first
 /// one also checks the permissions.
 #[tokio::test]
 async fn connect_takes_few_round_trips() {
+    let _timed = Timed::start();
     let server = Server::start();
     let proxy = Proxy::to(server.port());
-    // Requests that await no reply are carried together.
-    proxy.delay(millis(100));
+    // What the client sends without awaiting a reply leaves it in a much shorter time.
+    proxy.delay_replies(millis(400));
     let locks = connected(silent(patient(proxy.url()))).await;
     let trips = proxy.round_trips();
     let (first, later) = trips.split_first().unwrap();

@@ -4,12 +4,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use lock_runtime::Config;
 use tokio::task::JoinSet;
 
 use lock_test_support::manager::connected;
 use lock_test_support::sentinel::Sentinels;
-use lock_test_support::time::{eventually, millis, soon};
+use lock_test_support::time::{Timed, eventually, millis, patient, soon};
 use lock_test_support::worker::{Worker, arguments, block_on, next_order, report_event};
 
 const LONG: Duration = Duration::from_secs(60);
@@ -98,8 +97,9 @@ fn killed_master_is_replaced_under_load() {
 /// The queue is on the new master as well, and its waiters subscribe there.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_served_in_order_by_new_master() {
+    let _timed = Timed::start();
     let mut all = Sentinels::start();
-    let fair = || Config::new(all.url()).local_handoff(0, Duration::ZERO);
+    let fair = || patient(all.url()).local_handoff(0, Duration::ZERO);
     let holders = connected(fair()).await;
     let holder = holders.lock("door").acquire().await.unwrap();
     let (mut managers, mut waiting) = (Vec::new(), Vec::new());

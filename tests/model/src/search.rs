@@ -138,46 +138,53 @@ impl Steps {
 }
 
 pub(crate) fn digest(state: &impl Hash) -> u64 {
-    let mut digest = Digest(0);
+    let mut digest = Digest::default();
     state.hash(&mut digest);
     digest.finish()
 }
 
-/// A fast hash that is good enough for some millions of states.
-struct Digest(u64);
+/// A fast hash that is good enough for some millions of states. It mixes eight bytes at a time.
+#[derive(Default)]
+struct Digest {
+    mixed: u64,
+    bytes: u64,
+    bits: u32,
+}
+
+impl Digest {
+    fn mix(&mut self) {
+        let mixed =
+            u128::from(self.mixed ^ self.bytes ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+        self.mixed = (mixed as u64) ^ (mixed >> 64) as u64;
+        (self.bytes, self.bits) = (0, 0);
+    }
+}
 
 impl Hasher for Digest {
     fn write(&mut self, bytes: &[u8]) {
-        for chunk in bytes.chunks(8) {
-            let mut word = [0; 8];
-            word[..chunk.len()].copy_from_slice(chunk);
-            self.write_u64(u64::from_le_bytes(word));
+        for byte in bytes {
+            self.bytes |= u64::from(*byte) << self.bits;
+            self.bits += 8;
+            if self.bits == u64::BITS {
+                self.mix();
+            }
         }
     }
 
-    fn write_u8(&mut self, number: u8) {
-        self.write_u64(number.into());
+    /// The number of an enum's variant: there are fewer than 256.
+    fn write_isize(&mut self, number: isize) {
+        self.write(&[number as u8]);
     }
 
-    fn write_u16(&mut self, number: u16) {
-        self.write_u64(number.into());
-    }
-
-    fn write_u32(&mut self, number: u32) {
-        self.write_u64(number.into());
-    }
-
+    /// The length of a slice: they are as short.
     fn write_usize(&mut self, number: usize) {
-        self.write_u64(number as u64);
-    }
-
-    fn write_u64(&mut self, number: u64) {
-        let mixed = u128::from(self.0 ^ number ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
-        self.0 = (mixed as u64) ^ (mixed >> 64) as u64;
+        self.write(&[number as u8]);
     }
 
     fn finish(&self) -> u64 {
-        self.0
+        let mut last = Digest { ..*self };
+        last.mix();
+        last.mixed
     }
 }
 

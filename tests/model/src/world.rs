@@ -234,7 +234,7 @@ pub enum Violation {
 /// A state without the parts that make no difference.
 #[derive(PartialEq, Eq, Hash)]
 struct Essence<'a>(
-    (Tick, Server, Server, Tick),
+    (Tick, Server, Option<(Server, Tick)>),
     &'a [Client],
     &'a [Message],
     (Faults, Times, [u16; 2], [bool; 3]),
@@ -242,7 +242,9 @@ struct Essence<'a>(
 
 impl Hash for World {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        let server = (self.now, self.server, self.replica, self.written);
+        let fails_over = self.faults.failover > 0;
+        let replica = fails_over.then_some((self.replica, self.written));
+        let server = (self.now, self.server, replica);
         let fallen = [self.fence_fell, self.overtaken, self.undead];
         let fences = [self.fence, self.exclusive_fence];
         let ghosts = (self.faults, self.times, fences, fallen);

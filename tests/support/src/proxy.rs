@@ -36,8 +36,8 @@ struct State {
     holds_from: Option<String>,
     /// What the clients have sent on each connection, if that is recorded.
     recorded: Option<Vec<Vec<u8>>>,
-    /// How often clients sent something on each connection.
-    round_trips: Vec<usize>,
+    /// How often the client of each connection sent something after a reply, and whether a reply has come since.
+    round_trips: Vec<(usize, bool)>,
     /// How often requests and replies were held.
     held: [usize; 2],
     loses_reply: bool,
@@ -277,9 +277,11 @@ impl Proxy {
         self.network.state().ended
     }
 
-    /// Returns how often clients sent something on each connection: once for each round trip, if packets are delayed.
+    /// Returns how often the client of each connection sent something after it had received a reply: once for each
+    /// round trip, if replies are delayed.
     pub fn round_trips(&self) -> Vec<usize> {
-        self.network.state().round_trips.clone()
+        let state = self.network.state();
+        state.round_trips.iter().map(|(trips, _)| *trips).collect()
     }
 
     /// Returns how often requests were held.
@@ -396,8 +398,9 @@ impl Network {
             let mut state = self.state();
             if way == Way::Requests {
                 let needed = state.round_trips.len().max(number + 1);
-                state.round_trips.resize(needed, 0);
-                state.round_trips[number] += 1;
+                state.round_trips.resize(needed, (0, true));
+                let (trips, answered) = &mut state.round_trips[number];
+                *trips += usize::from(std::mem::take(answered));
             }
             state.held[way as usize] += usize::from(holds(&mut state));
             let mut state = self.changed.wait_while(state, holds).unwrap();
@@ -423,6 +426,11 @@ impl Network {
                 .is_err()
             {
                 return;
+            }
+            if way == Way::Replies
+                && let Some((_, answered)) = self.state().round_trips.get_mut(number)
+            {
+                *answered = true;
             }
         }
     }

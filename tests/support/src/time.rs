@@ -17,6 +17,9 @@ pub const PATIENCE: Duration = Duration::from_secs(25);
 /// What a [`Timed`] case adds to each promised time for the machine's own delays.
 pub const NOISE: Duration = Duration::from_millis(800);
 
+/// The pause between two looks at what must come: hundreds of tests look at once.
+const PAUSE: Duration = millis(8);
+
 pub const fn millis(n: u64) -> Duration {
     Duration::from_millis(n)
 }
@@ -141,7 +144,7 @@ pub async fn yield_in_time() {
 pub fn until(mut is_so: impl FnMut() -> bool) -> impl Future<Output = ()> {
     soon(async move {
         while !is_so() {
-            tokio::time::sleep(millis(3)).await;
+            tokio::time::sleep(PAUSE).await;
         }
     })
 }
@@ -176,7 +179,7 @@ pub fn comes_true_within(limit: Duration, mut is_so: impl FnMut() -> bool) -> bo
         if begun.elapsed() > limit {
             return false;
         }
-        thread::sleep(millis(3));
+        thread::sleep(PAUSE);
     }
 }
 
