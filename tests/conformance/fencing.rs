@@ -39,7 +39,7 @@ pub async fn fencing_tokens_increase_across_waiters(fixture: Fixture) {
     let (tell, mut reported) = tokio::sync::mpsc::unbounded_channel();
     let holder = managers[0].lock(&*row).acquire().await.unwrap();
     let mut waiters = JoinSet::new();
-    for n in 0..40 {
+    for n in 0..16 {
         let lock = managers[n % 2].lock(&*row);
         let tell = tell.clone();
         waiters.spawn(async move {

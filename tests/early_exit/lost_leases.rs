@@ -88,7 +88,7 @@ fn just_renewed(server: &Server, keys: &[String]) -> Vec<Instant> {
             *was_low |= millis(*left) < TTL * 3 / 4;
         }
         // Late enough that no reply to the renewal is still in flight.
-        let fresh = |left: &u64| (TTL * 3 / 4..TTL - millis(40)).contains(&millis(*left));
+        let fresh = |left: &u64| (TTL * 5 / 8..TTL - millis(40)).contains(&millis(*left));
         expiries = left.iter().map(|left| now + millis(left + 1)).collect();
         were_low.iter().all(|low| *low) && left.iter().all(fresh)
     });
