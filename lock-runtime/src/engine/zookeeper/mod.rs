@@ -72,6 +72,8 @@ impl Engine for ZooKeeperEngine {
         _: Option<ServerTime>,
         deadline: Instant,
     ) -> EngineFuture<'a, EnqueueReply> {
+        // A holder that has waited hears asks at once, as on servers whose grants come over the same subscription.
+        self.listen();
         Box::pin(self.enqueue(claim, deadline))
     }
 
