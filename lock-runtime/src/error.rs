@@ -185,7 +185,7 @@ pub enum LostCause {
     /// [`LockManager::shutdown_within`](crate::LockManager::shutdown_within) left it.
     ShutDown,
     /// Somebody has [revoked](crate::LockManager::revoke) it: the log and [`LockEvent::Revoked`](crate::LockEvent) say who and
-    /// why.
+    /// why. The lease is renewed until the body or the guard has ended.
     Revoked,
 }
 

@@ -130,13 +130,15 @@ pub async fn revoked_body_is_canceled_and_the_next_enters(fixture: Fixture) {
     locks.shutdown().await;
 }
 
+/// Its owner may still work, so the lease is renewed.
 pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
     if !fixture.hears_asks() {
         return;
     }
     let (locks, other) = (listening(&fixture).await, fixture.other());
     let key = fixture.key("row");
-    let guard = held(&locks, &key).await;
+    let lock = locks.lock(&*key).ttl(fixture.renewed_lease());
+    let guard = lock.acquire().await.unwrap();
     let revoke = asked(other.revoke(&*key));
     let loss = soon(guard.lost()).await;
     assert!(is_revoked::<()>(&Err(loss)));
@@ -146,9 +148,32 @@ pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
         panic!("{revoked:?}");
     };
     assert_eq!(holders[0].process(), Some(locks.process_id()));
+    let renewed = locks.stats().renewed;
+    until(|| locks.stats().renewed > renewed).await;
+    assert!(fixture.is_held(&key).await);
     drop(guard);
     soon(revoke).await.unwrap();
     fixture.until_free(&key).await;
+    locks.shutdown().await;
+}
+
+/// The same subscription brings it grants and asks, or it begins to listen when it waits.
+pub async fn process_that_has_waited_hears_asks(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
+    let (locks, other) = (fixture.another().await, fixture.other());
+    let key = fixture.key("row");
+    let before = held(other, &key).await;
+    // The watchdog begins to listen, too, but only with the first renewal.
+    let once = lock(&locks, &key).renew(false);
+    let waits = tokio::spawn(once.acquire());
+    fixture.until_waiting(&key, 1).await;
+    before.release().await.unwrap();
+    let guard = soon(waits).await.unwrap().unwrap();
+    let revoke = asked(other.revoke(&*key));
+    obeyed(guard).await;
+    soon(revoke).await.unwrap();
     locks.shutdown().await;
 }
 

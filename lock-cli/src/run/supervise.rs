@@ -119,8 +119,8 @@ impl Grace {
         }
     }
 
-    /// Returns for how long the command may go on once the lock is revoked: its lease is not renewed any more, and was
-    /// looked at last a moment ago.
+    /// Returns for how long the command may go on once the lock is revoked: not beyond the lease that was seen last, a
+    /// moment ago, since it may be lost meanwhile.
     fn once_revoked(&self) -> Duration {
         self.most.min(self.left.saturating_sub(2 * LOOK))
     }

@@ -157,7 +157,8 @@ impl LockGuard {
         self.holds().map(|hold| hold.key())
     }
 
-    /// Returns for how long the lease is proven without another renewal; zero once it is lost.
+    /// Returns for how long the lease is proven without another renewal; zero once it is lost, or
+    /// [revoked](crate::LockManager::revoke).
     ///
     /// The lease counts from before the last confirmed request was sent, less a margin for clock drift. Time
     /// during which the machine slept counts. Of several keys, the least time counts.
@@ -173,7 +174,8 @@ impl LockGuard {
         !self.remaining().is_zero()
     }
 
-    /// Waits until the lease is lost. Returns the [`LockError::Lost`] with the cause.
+    /// Waits until the lease is lost, or the lock is [revoked](crate::LockManager::revoke): then it stays held until the guard
+    /// ends. Returns the [`LockError::Lost`] with the cause.
     ///
     /// Never resolves while the lock is held. Each poll checks the clock, so in a `select!` with a running
     /// body, a loss while the machine slept is noticed at once. Cancel safe.

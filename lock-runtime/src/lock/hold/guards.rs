@@ -102,12 +102,12 @@ impl Hold {
     /// the guard.
     pub(crate) fn tell_loss_by(&self, record: &Arc<GuardRecord>) {
         let mut state = self.state();
-        match state.phase {
-            Phase::Lost(cause, _) => {
+        match state.phase.loss() {
+            Some((cause, _)) => {
                 drop(state);
                 record.lost(self.context(), self.key(), cause);
             }
-            _ => state.records.add(record.clone()),
+            None => state.records.add(record.clone()),
         }
     }
 

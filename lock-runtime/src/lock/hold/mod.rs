@@ -84,6 +84,8 @@ struct State {
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
     Held,
+    /// Its guards are asked to end it, since then. Until they do, their bodies may run, so its lease is renewed.
+    Asked(std::time::Instant),
     Lost(LostCause, std::time::Instant),
     /// The last guard has ended. The server may not have released the lock yet.
     Ended,
@@ -215,7 +217,7 @@ impl Hold {
         self.check_lost().unwrap_or_else(|| self.not_owner_error())
     }
 
-    /// Returns for how long the hold is proven; zero once it is lost or released.
+    /// Returns for how long the hold is proven; zero once its guards are to end it, it is lost, or released.
     pub(crate) fn remaining(&self) -> Duration {
         let now = self.now();
         let state = self.state();
@@ -227,17 +229,15 @@ impl Hold {
 
     /// Checks the clock. Returns the loss of the lease, if it is lost.
     pub(crate) fn check_lost(&self) -> Option<LockError> {
-        match self.checked_state().phase {
-            Phase::Lost(cause, since) => Some(self.lost_error(cause, since)),
-            _ => None,
-        }
+        let loss = self.checked_state().phase.loss();
+        loss.map(|(cause, since)| self.lost_error(cause, since))
     }
 
     /// Checks the clock, and returns the state.
     fn checked_state(&self) -> MutexGuard<'_, State> {
         let now = self.now();
         let state = self.state();
-        if state.phase != Phase::Held || !state.remaining(now).is_zero() {
+        if !state.phase.is_held() || !state.remaining(now).is_zero() {
             return state;
         }
         self.mark_expired(state, now);
@@ -246,10 +246,7 @@ impl Hold {
 
     /// Returns the cause of the loss, if one was noticed.
     pub(crate) fn lost_cause(&self) -> Option<LostCause> {
-        match self.state().phase {
-            Phase::Lost(cause, _) => Some(cause),
-            _ => None,
-        }
+        self.state().phase.loss().map(|(cause, _)| cause)
     }
 
     pub(crate) fn ensure_valid_for(&self, duration: Duration) -> Result<(), LockError> {
@@ -263,7 +260,7 @@ impl Hold {
     /// Records that the server reports another owner.
     fn mark_not_owner(&self) {
         let state = self.state();
-        if state.phase == Phase::Held {
+        if state.phase.is_held() {
             self.mark_lost(state, LostCause::NotOwner);
         }
     }
@@ -279,19 +276,33 @@ impl Hold {
     }
 
     fn mark_lost(&self, mut state: MutexGuard<'_, State>, cause: LostCause) {
-        state.phase = Phase::Lost(cause, std::time::Instant::now());
         self.unschedule(&mut state);
         if cause != LostCause::NotOwner {
             let left = state.lease.on_server(self.now());
             self.shared.watchdog.lost_until(time::now() + left);
         }
-        let records = std::mem::take(&mut state.records);
+        self.end_guards(state, Phase::Lost(cause, std::time::Instant::now()), cause);
+    }
+
+    /// Begins a phase in which no guard may rely on the lock any more, and tells all of them.
+    fn end_guards(&self, mut state: MutexGuard<'_, State>, phase: Phase, cause: LostCause) {
+        let before = std::mem::replace(&mut state.phase, phase);
         let offers = std::mem::take(&mut state.offers);
         let is_kept = state.is_kept;
+        let records = match phase {
+            // Reports show whose guard it still is.
+            Phase::Asked(_) => state.records.clone(),
+            _ => std::mem::take(&mut state.records),
+        };
         drop(state);
-        self.vacate();
+        if !phase.is_held() {
+            self.vacate();
+        }
         // The wakers belong to the caller's executor, and may panic.
         contain(|| self.lost.notify_waiters());
+        if before != Phase::Held {
+            return;
+        }
         // No caller has lost a lock that was only kept.
         if records.is_empty() && !is_kept {
             trace::lost(None, self.key(), cause);
@@ -323,6 +334,22 @@ impl Hold {
 
     fn not_owner_error(&self) -> LockError {
         self.lost_error(LostCause::NotOwner, std::time::Instant::now())
+    }
+}
+
+impl Phase {
+    /// Returns `true` if this process holds the lock.
+    fn is_held(self) -> bool {
+        matches!(self, Phase::Held | Phase::Asked(_))
+    }
+
+    /// Returns why no guard may rely on the lock any more, and since when.
+    fn loss(self) -> Option<(LostCause, std::time::Instant)> {
+        match self {
+            Phase::Asked(since) => Some((LostCause::Revoked, since)),
+            Phase::Lost(cause, since) => Some((cause, since)),
+            Phase::Held | Phase::Ended => None,
+        }
     }
 }
 

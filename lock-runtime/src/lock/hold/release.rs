@@ -28,17 +28,17 @@ impl Hold {
         } = self.begin_release(self.checked_state());
         if let Some(rest) = rest_of_min_hold {
             let ended = Box::pin(self.retain(claim, rest)).await;
-            return match phase {
-                Phase::Lost(cause, since) => Err(self.lost_error(cause, since)),
-                _ => ended,
+            return match phase.loss() {
+                Some((cause, since)) => Err(self.lost_error(cause, since)),
+                None => ended,
             };
         }
         let deadline = deadline_in(self.context().command_timeout);
         let effort = Effort::InCall { deadline };
-        let was_held = phase == Phase::Held;
+        let was_held = phase.is_held();
         let released = self.shared.releaser.release(&claim, effort, was_held).await;
-        match (released, phase) {
-            (_, Phase::Lost(cause, since)) => Err(self.lost_error(cause, since)),
+        match (released, phase.loss()) {
+            (_, Some((cause, since))) => Err(self.lost_error(cause, since)),
             (Ok(true), _) => Ok(()),
             (Ok(false), _) => Err(self.not_owner_error()),
             (Err(error), _) => Err(self.context().unavailable(&self.name, error)),
@@ -49,7 +49,7 @@ impl Hold {
     /// holder: after a handoff that no waiter took, or [`vacate`](Self::vacate).
     pub(crate) fn release_in_background(&self) {
         let release = self.begin_release(self.state());
-        let (releaser, was_held) = (&self.shared.releaser, release.phase == Phase::Held);
+        let (releaser, was_held) = (&self.shared.releaser, release.phase.is_held());
         match release.rest_of_min_hold {
             Some(rest) => self.shared.retain_in_background(release.claim, rest),
             None => releaser.release_in_background(release.claim, was_held),

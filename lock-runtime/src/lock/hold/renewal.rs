@@ -7,7 +7,7 @@ use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::LostCause;
 use crate::lock::asks::Wanted;
-use crate::lock::hold::{Hold, Phase, State};
+use crate::lock::hold::{Hold, State};
 use crate::lock::renewal_timing;
 use crate::lock::watchdog::renewable::{Renewable, Renewal, Since};
 use crate::process_info::ReportedHold;
@@ -72,7 +72,7 @@ impl Renewable for Hold {
 
     fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal> {
         let mut state = self.state();
-        if state.phase != Phase::Held {
+        if !state.phase.is_held() {
             return None;
         }
         if state.remaining(now).is_zero() {
@@ -118,7 +118,7 @@ impl Renewable for Hold {
     /// Extends the lease. The reply counts only while the current lease is valid.
     fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) -> Option<f64> {
         let mut state = self.state();
-        if state.phase != Phase::Held || state.replaced {
+        if !state.phase.is_held() || state.replaced {
             return None;
         }
         if !is_owner {
@@ -151,7 +151,7 @@ impl Renewable for Hold {
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError) {
         let (instant, now) = (time::now(), self.now());
         let mut state = self.state();
-        if state.phase != Phase::Held || state.replaced {
+        if !state.phase.is_held() || state.replaced {
             return;
         }
         let remaining = state.lease.remaining(now);
@@ -169,7 +169,7 @@ impl Renewable for Hold {
 
     fn since(&self) -> Option<Since> {
         let state = self.state();
-        (state.phase == Phase::Held).then_some(match state.is_kept {
+        state.phase.is_held().then_some(match state.is_kept {
             true => Since::Kept(state.guard_since),
             false => Since::Held(state.guard_since),
         })
@@ -198,7 +198,7 @@ impl Renewable for Hold {
     #[cfg(feature = "testing")]
     fn lose(&self, cause: LostCause) -> Claim {
         let state = self.state();
-        if state.phase == Phase::Held {
+        if state.phase.is_held() {
             self.mark_lost(state, cause);
         }
         self.claim()

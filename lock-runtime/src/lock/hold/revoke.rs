@@ -8,8 +8,9 @@ use crate::trace;
 use crate::util::time;
 
 impl Hold {
-    /// Loses the lock: the body is canceled at its next await, and the lock is released. Does nothing if the present guard
-    /// has not had it for so long: then the hold was passed on to another body than the one that is meant.
+    /// Asks the guards to end: a body is canceled at its next await, and then the lock is released. Until then the lease is
+    /// renewed: a body that does not get there still runs, and must stay the only one. Does nothing if the present guard has
+    /// not had the lock for so long: then the hold was passed on to another body than the one that is meant.
     pub(super) fn give_up(&self, wanted: &Wanted) {
         let Wanted {
             held_for,
@@ -24,7 +25,8 @@ impl Hold {
         if state.phase != Phase::Held || time::elapsed_since(state.guard_since) < *held_for {
             return;
         }
-        self.mark_lost(state, LostCause::Revoked);
+        let asked = Phase::Asked(std::time::Instant::now());
+        self.end_guards(state, asked, LostCause::Revoked);
         let key = self.key();
         trace::gives_up(key, by, reason);
         let event = LockEvent::Revoked { key, by, reason };

@@ -4,7 +4,7 @@ use crate::lock::record::guard::GuardRecord;
 use std::sync::Arc;
 
 /// Those that are told of a loss. Most holds have one guard, for which nothing is allocated here.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct GuardRecords {
     one: Option<Arc<GuardRecord>>,
     others: Vec<Arc<GuardRecord>>,
