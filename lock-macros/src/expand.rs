@@ -7,7 +7,7 @@
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, PatIdent, Signature, Stmt, Token, parse2, token};
+use syn::{Expr, FnArg, PatIdent, Receiver, Signature, Stmt, Token, parse_quote, parse2, token};
 
 use crate::args::Args;
 use crate::function::{Body, Function, find_async_block};
@@ -17,9 +17,12 @@ use crate::tokens::respan;
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     // The braces of a block that such a function takes from a macro's call look unnecessary in the expansion.
     let lints = has_metavariable(&item).then(|| quote!(#[allow(unused_braces)]));
-    let expanded = match (parse2::<Args>(args), parse2::<Function>(item.clone())) {
-        (Ok(args), Ok(function)) => {
-            expand_function(&args, function).map(|function| quote!(#lints #function))
+    let expanded = match (
+        parse2::<Args>(args.clone()),
+        parse2::<Function>(item.clone()),
+    ) {
+        (Ok(options), Ok(function)) => {
+            expand_function((&options, &args), function).map(|function| quote!(#lints #function))
         }
         (Err(mut errors), Err(error)) => {
             errors.combine(error);
@@ -33,20 +36,46 @@ pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     })
 }
 
-fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> {
+/// `given` are the tokens of the arguments.
+fn expand_function(
+    (args, given): (&Args, &TokenStream),
+    function: Function,
+) -> syn::Result<TokenStream> {
     let Function {
         attributes,
         visibility,
-        signature,
+        mut signature,
         brace,
         inner_attributes,
         body,
     } = function;
+    let names = names(&signature);
+    let uses = |body: &TokenStream, name: &Ident| mentions(body, name) || mentions(given, name);
+    // That must outlive the body.
+    let or_else = args.options.or_else.to_token_stream();
     let body = match body {
         Body::Async(tokens) => {
-            args.check_names(&argument_names(&signature))?;
+            args.check_names(&names.iter().map(Ident::to_string).collect::<Vec<_>>())?;
             let returns = ReturnType::from_async_fn(&signature);
-            wrap_body((args, &signature.ident), &returns, &brace, tokens)
+            let mut owned = TokenStream::new();
+            for input in &mut signature.inputs {
+                let mut own = Own {
+                    body: &tokens,
+                    is_used: &|name| {
+                        // The compiler says so if nothing uses an argument, unless its name begins with an underscore.
+                        let used = uses(&tokens, name) || name.to_string().starts_with('_');
+                        used && !mentions(&or_else, name)
+                    },
+                    owned: TokenStream::new(),
+                    is_mutable: false,
+                };
+                own.visit_fn_arg_mut(input);
+                owned.extend(own.owned);
+                if let (FnArg::Typed(input), true) = (input, own.is_mutable) {
+                    input.attrs.push(parse_quote!(#[allow(unused_mut)]));
+                }
+            }
+            wrap_body((args, &signature.ident), &returns, &brace, owned, tokens)
         }
         Body::AsyncBlock(mut statements) => {
             let returns = ReturnType::from_future_fn(&signature);
@@ -54,8 +83,11 @@ fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> 
                 let inner = &block.block;
                 let mut body = TokenStream::new();
                 body.append_all(&inner.stmts);
-                let wrapped =
-                    wrap_body((args, &signature.ident), &returns, &inner.brace_token, body);
+                let owned = names.iter().rev();
+                let owned = owned.filter(|it| uses(&body, it) && !mentions(&or_else, it));
+                let owned = owned.map(capture).collect();
+                let function = (args, &signature.ident);
+                let wrapped = wrap_body(function, &returns, &inner.brace_token, owned, body);
                 // The block evaluates the key, so it must own the arguments.
                 block.capture = Some(<Token![move]>::default());
                 block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(wrapped), None)];
@@ -71,11 +103,51 @@ fn expand_function(args: &Args, function: Function) -> syn::Result<TokenStream> 
     Ok(tokens)
 }
 
-/// Returns code that acquires the lock and runs `body` under it.
+/// Makes the block of the body own an argument, as a function does, and drop all of them in the same order. Without that it
+/// would have copies of their fields, where it uses nothing else of them.
+struct Own<'a> {
+    body: &'a TokenStream,
+    is_used: &'a dyn Fn(&Ident) -> bool,
+    owned: TokenStream,
+    /// The body's variable is mutable, and that of the signature need not be.
+    is_mutable: bool,
+}
+
+impl VisitMut for Own<'_> {
+    fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
+        let name = Ident::new("self", receiver.self_token.span);
+        if (self.is_used)(&name) {
+            self.owned.extend(capture(&name));
+        }
+    }
+
+    fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
+        let name = &pattern.ident;
+        if (self.is_used)(name) {
+            let in_body = mentions(self.body, name);
+            let lints = (!in_body).then(|| quote!(#[allow(unused_variables)]));
+            let mutability = pattern
+                .mutability
+                .filter(|_| in_body && pattern.by_ref.is_none());
+            self.is_mutable |= mutability.is_some();
+            let own = quote_spanned!(Span::mixed_site()=> #lints let #mutability #name = #name;);
+            self.owned.extend(own);
+        }
+        visit_mut::visit_pat_ident_mut(self, pattern);
+    }
+}
+
+/// Returns a statement for which a block captures all of an argument.
+fn capture(name: &Ident) -> TokenStream {
+    quote_spanned!(Span::mixed_site()=> #[allow(clippy::used_underscore_binding)] let _ = &#name;)
+}
+
+/// Returns code that acquires the lock and runs `body` under it, after the statements that capture what it owns.
 fn wrap_body(
     (args, function): (&Args, &Ident),
     returns: &ReturnType,
     brace: &token::Brace,
+    owned: TokenStream,
     body: TokenStream,
 ) -> TokenStream {
     let Args { krate, options, .. } = args;
@@ -99,7 +171,7 @@ fn wrap_body(
         ::core::result::Result::unwrap_or_else(
             match __distributed_lock {
                 ::core::result::Result::Ok(ref __distributed_lock) => {
-                    #krate::__private::Guarded::new(__distributed_lock, async move { #anchor #guard #block }).await
+                    #krate::__private::Guarded::new(__distributed_lock, async move { #owned #anchor #guard #[allow(unused_assignments, unused_braces)] #block }).await
                 }
                 ::core::result::Result::Err(__distributed_lock) => ::core::result::Result::Err(__distributed_lock),
             },
@@ -130,12 +202,22 @@ fn wrap_body(
     }
 }
 
-/// Returns the body as a block with the location of the user's braces, for errors about the body's value, but not with
-/// their hygiene, which would trigger `unused_braces`.
+/// Returns a block that counts as the user's: errors about the body's value are there, and the user's edition says when
+/// the temporaries of its last expression are dropped.
 fn body_block(brace: &token::Brace, body: TokenStream) -> TokenStream {
     let mut block = Group::new(Delimiter::Brace, body);
-    block.set_span(brace.span.join().resolved_at(Span::mixed_site()));
+    block.set_span(brace.span.join());
     TokenTree::from(block).into()
+}
+
+/// Returns `true` if the tokens contain that name, be it within a string.
+fn mentions(tokens: &TokenStream, name: &Ident) -> bool {
+    tokens.clone().into_iter().any(|token| match token {
+        TokenTree::Group(group) => mentions(&group.stream(), name),
+        TokenTree::Ident(ident) => ident == *name,
+        TokenTree::Literal(literal) => literal.to_string().contains(&name.to_string()),
+        TokenTree::Punct(_) => false,
+    })
 }
 
 /// Returns `true` if the tokens contain the value of a `macro_rules!` metavariable.
@@ -149,15 +231,19 @@ fn has_metavariable(tokens: &TokenStream) -> bool {
 }
 
 /// Returns the names that a function's signature binds to values.
-fn argument_names(signature: &Signature) -> Vec<String> {
-    struct CollectNames(Vec<String>);
-    impl VisitMut for CollectNames {
+fn names(signature: &Signature) -> Vec<Ident> {
+    struct Collect(Vec<Ident>);
+    impl VisitMut for Collect {
+        fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
+            self.0.push(Ident::new("self", receiver.self_token.span));
+        }
+
         fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
-            self.0.push(pattern.ident.to_string());
+            self.0.push(pattern.ident.clone());
             visit_mut::visit_pat_ident_mut(self, pattern);
         }
     }
-    let mut names = CollectNames(Vec::new());
+    let mut names = Collect(Vec::new());
     names.visit_signature_mut(&mut signature.clone());
     names.0
 }

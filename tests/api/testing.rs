@@ -163,7 +163,7 @@ async fn server_that_is_down_fails_requests_at_once_and_waits_in_time() {
     assert_eq!(start.elapsed(), Duration::ZERO);
     let waited = locks.lock("row").wait(3 * SECOND).acquire().await;
     assert!(waited.unwrap_err().is_unavailable());
-    assert!(start.elapsed() <= 3 * SECOND);
+    assert!(start.elapsed() < 4 * SECOND);
     assert!(held.fencing_token().await.unwrap_err().is_unavailable());
     assert!(held.is_valid());
     // Another process is not affected, and finds the lock held until the release is repeated.

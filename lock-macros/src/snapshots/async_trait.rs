@@ -28,11 +28,16 @@ where
                     ::lock_runtime::__private::Guarded::new(
                             __distributed_lock,
                             async move {
+                                #[allow(clippy::used_underscore_binding)]
+                                let _ = &id;
+                                #[allow(clippy::used_underscore_binding)]
+                                let _ = &self;
                                 if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
                                     Result<(), Error>,
                                 > {
                                     return __distributed_lock;
                                 }
+                                #[allow(unused_assignments, unused_braces)]
                                 {
                                     let __self = self;
                                     let id = id;

@@ -21,11 +21,13 @@ pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
                 ::lock_runtime::__private::Guarded::new(
                         __distributed_lock,
                         async move {
+                            let id = id;
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
                                 Result<Order, Error>,
                             > {
                                 return __distributed_lock;
                             }
+                            #[allow(unused_assignments, unused_braces)]
                             {
                                 let order = load(id).await?;
                                 Ok(order.pay())

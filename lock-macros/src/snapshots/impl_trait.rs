@@ -21,11 +21,13 @@ async fn pay<'a, const N: usize>(
                 ::lock_runtime::__private::Guarded::new(
                         __distributed_lock,
                         async move {
+                            let ids = ids;
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
                                 Result<_, Error>,
                             > {
                                 return __distributed_lock;
                             }
+                            #[allow(unused_assignments, unused_braces)]
                             { Ok(ids.iter().copied()) }
                         },
                     )

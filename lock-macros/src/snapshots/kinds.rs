@@ -30,12 +30,16 @@ async fn transfer(from: u64, to: u64) -> Result<(), Error> {
                 ::lock_runtime::__private::Guarded::new(
                         __distributed_lock,
                         async move {
+                            #[allow(unused_variables)]
+                            let from = from;
+                            #[allow(unused_variables)]
+                            let to = to;
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
                                 Result<(), Error>,
                             > {
                                 return __distributed_lock;
                             }
-                            { Ok(()) }
+                            #[allow(unused_assignments, unused_braces)] { Ok(()) }
                         },
                     )
                     .await

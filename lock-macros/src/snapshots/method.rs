@@ -38,12 +38,16 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
                         crate::lock_runtime::__private::Guarded::new(
                                 __distributed_lock,
                                 async move {
+                                    #[allow(clippy::used_underscore_binding)]
+                                    let _ = &self;
+                                    let order = order;
                                     if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
                                         Result<Paid, Error>,
                                     > {
                                         return __distributed_lock;
                                     }
                                     let lock: &crate::lock_runtime::LockGuard = __distributed_lock;
+                                    #[allow(unused_assignments, unused_braces)]
                                     {
                                         self.paid.insert(order.id(), lock.fencing_token().await?);
                                         Ok(Paid::Now)

@@ -25,12 +25,14 @@ async fn call(&self) -> Result<(), Error> {
                 ::lock_runtime::__private::Guarded::new(
                         __distributed_lock,
                         async move {
+                            #[allow(clippy::used_underscore_binding)]
+                            let _ = &self;
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
                                 Result<(), Error>,
                             > {
                                 return __distributed_lock;
                             }
-                            { Ok(()) }
+                            #[allow(unused_assignments, unused_braces)] { Ok(()) }
                         },
                     )
                     .await

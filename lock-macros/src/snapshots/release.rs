@@ -21,12 +21,14 @@ async fn consume(id: u32) -> Result<(), Error> {
                 ::lock_runtime::__private::Guarded::new(
                         __distributed_lock,
                         async move {
+                            #[allow(unused_variables)]
+                            let id = id;
                             if let ::core::option::Option::Some(__distributed_lock) = ::core::option::Option::None::<
                                 Result<(), Error>,
                             > {
                                 return __distributed_lock;
                             }
-                            { Ok(()) }
+                            #[allow(unused_assignments, unused_braces)] { Ok(()) }
                         },
                     )
                     .await

@@ -1,6 +1,7 @@
 //! Every form of function that the attribute accepts: each compiles, and its body runs under its lock.
 
 mod actix;
+mod arguments;
 mod axum;
 mod functions;
 mod futures;
