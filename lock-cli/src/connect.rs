@@ -4,8 +4,8 @@ use crate::args::Server;
 use crate::exit::{CONFIGURATION, Failure, USAGE};
 use crate::output::say;
 use lock_runtime::{Config, LockEvent, LockManager, Report};
-use std::fs;
 use std::path::Path;
+use std::{env, fs};
 
 /// Connects to look at locks, as a user who may do no more, and lets the processes report.
 pub(crate) async fn connect_to_look(server: &Server) -> Result<LockManager, Failure> {
@@ -78,6 +78,12 @@ fn config(server: &Server) -> Result<Config, Failure> {
         _ => Config::quorum(urls),
     };
     if let Some(prefix) = &server.prefix {
+        // As the services read it: the keys of an empty prefix are others than theirs.
+        if prefix.trim().is_empty() && env::var_os("LOCK_PREFIX").is_some() {
+            let message =
+                "the environment variable `LOCK_PREFIX` is empty; give it a value, or unset it";
+            return Err(Failure::new(CONFIGURATION, message));
+        }
         config = config.prefix(prefix);
     }
     if let Some(authority) = &server.authority {

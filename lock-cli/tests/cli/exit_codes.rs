@@ -1,6 +1,6 @@
 //! Exit codes of `locks run`, by which scripts decide.
 
-use crate::program::{code, hold, output, text};
+use crate::program::{code, hold, locks, output, text};
 use lock_test_support::server::{Server, free_port, give_back_port};
 
 #[track_caller]
@@ -50,6 +50,16 @@ fn command_finds_the_lock_in_its_environment() {
     }
     assert!(tokens[0].is_some() && tokens[0] < tokens[1], "{tokens:?}");
     assert_eq!(tokens[2], None);
+}
+
+/// The services refuse it, too: its locks would be others than theirs.
+#[test]
+fn empty_prefix_in_the_environment_is_an_error() {
+    let server = Server::start();
+    let mut run = locks(&server.url(), "run k", &["--", "true"]);
+    let ended = run.env("LOCK_PREFIX", "").output().unwrap();
+    assert_eq!(code(&ended), 78);
+    assert!(text(&ended.stderr).contains("`LOCK_PREFIX` is empty"));
 }
 
 #[test]
