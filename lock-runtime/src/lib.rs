@@ -61,6 +61,7 @@
 //! - [Guarantees](guide::guarantees): what holds, the limits of any lease, and how to handle them.
 //! - [Engines](guide::engines): Redis, PostgreSQL, etcd or ZooKeeper: what each survives, and what it costs.
 //! - [Deployment](guide::deployment): servers, permissions, unsafe settings, shutdown, complete services.
+//! - [Lazy release](guide::lazy_release): locks that stay with their process between calls.
 //! - [Observability](guide::observability): numbers, events, metrics and traces.
 //! - [Runbook](guide::runbook): what to do when a lock is stuck, lost or out of reach.
 //! - [Recipes](guide::recipes): work that is done once, once per period, at a limited rate, or by a leader.
