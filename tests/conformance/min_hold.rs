@@ -41,14 +41,16 @@ pub async fn end_of_min_hold_serves_the_queue_before_newcomers(fixture: Fixture)
     waiter.shutdown().await;
 }
 
-/// The end alone wakes the waiter, as a release does: by itself it polls after 50 ms, and less often later.
+/// The end wakes the waiter, as a release does: by itself it would poll by then every 0.5 s.
 pub async fn end_of_min_hold_reaches_next_process_at_once(fixture: Fixture) {
     if !fixture.tells_waiters() {
         return;
     }
     let row = fixture.key("row");
+    const MIN_HOLD: Duration = millis(1500);
+
     let (mut late, mut released) = (Vec::new(), Vec::new());
-    for _ in 0..10 {
+    for _ in 0..5 {
         let guard = fixture.locks().lock(&*row).acquire().await.unwrap();
         let next = tokio::spawn(fixture.other().lock(&*row).acquire());
         fixture.until_waiting(&row, 1).await;
@@ -57,18 +59,21 @@ pub async fn end_of_min_hold_reaches_next_process_at_once(fixture: Fixture) {
         let next = soon(next).await.unwrap().unwrap();
         released.push(began.elapsed());
         next.release().await.unwrap();
-        let holder = fixture.locks().lock(&*row).min_hold(millis(230));
+        let holder = fixture.locks().lock(&*row).min_hold(MIN_HOLD);
         let (began, guard) = (Instant::now(), holder.acquire().await.unwrap());
         guard.release().await.unwrap();
         let next = soon(fixture.other().lock(&*row).acquire());
         next.await.unwrap().release().await.unwrap();
         let waited = began.elapsed();
-        assert!(waited >= millis(230), "{waited:?}");
-        late.push(waited - millis(230));
+        assert!(waited >= MIN_HOLD, "{waited:?}");
+        late.push(waited - MIN_HOLD);
     }
-    let [late, released] = [late, released].map(|all| all.into_iter().min().unwrap());
+    let [late, released] = [late, released].map(|mut all| {
+        all.sort();
+        all[all.len() / 2]
+    });
     assert!(
-        late < millis(40) + released * 3,
+        late < millis(120) + released * 3,
         "{late:?} after the end, {released:?} after a release"
     );
 }
