@@ -5,7 +5,7 @@ use ureq::http::Response;
 use ureq::{Agent, Body};
 
 use super::instances::Instances;
-use lock_test_support::time::PATIENCE;
+use lock_test_support::time::{PATIENCE, millis};
 
 #[derive(Serialize)]
 struct NewOrder {
@@ -31,6 +31,8 @@ impl Site {
         let client = Agent::config_builder()
             .http_status_as_error(false)
             .timeout_global(Some(PATIENCE))
+            // Sooner than actix closes it, as it may while a request is on its way.
+            .max_idle_age(millis(1000))
             .build()
             .into();
         Self {
