@@ -6,10 +6,11 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
-use syn::visit_mut::{self, VisitMut};
-use syn::{Expr, FnArg, PatIdent, Receiver, Signature, Stmt, Token, parse_quote, parse2, token};
+use syn::visit_mut::VisitMut;
+use syn::{Expr, FnArg, Stmt, Token, parse_quote, parse2, token};
 
 use crate::args::Args;
+use crate::arguments::{Own, capture, mentions, names};
 use crate::function::{Body, Function, find_async_block};
 use crate::return_type::ReturnType;
 use crate::tokens::respan;
@@ -75,7 +76,15 @@ fn expand_function(
                     input.attrs.push(parse_quote!(#[allow(unused_mut)]));
                 }
             }
-            wrap_body((args, &signature.ident), &returns, &brace, owned, tokens)
+            let receiver = signature.receiver();
+            let changes_self = receiver.is_some_and(|it| it.mutability.is_some());
+            wrap_body(
+                (args, &signature.ident),
+                &returns,
+                &brace,
+                (owned, changes_self),
+                tokens,
+            )
         }
         Body::AsyncBlock(mut statements) => {
             let returns = ReturnType::from_future_fn(&signature);
@@ -87,7 +96,8 @@ fn expand_function(
                 let owned = owned.filter(|it| uses(&body, it) && !mentions(&or_else, it));
                 let owned = owned.map(capture).collect();
                 let function = (args, &signature.ident);
-                let wrapped = wrap_body(function, &returns, &inner.brace_token, owned, body);
+                let brace = &inner.brace_token;
+                let wrapped = wrap_body(function, &returns, brace, (owned, false), body);
                 // The block evaluates the key, so it must own the arguments.
                 block.capture = Some(<Token![move]>::default());
                 block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(wrapped), None)];
@@ -103,51 +113,12 @@ fn expand_function(
     Ok(tokens)
 }
 
-/// Makes the block of the body own an argument, as a function does, and drop all of them in the same order. Without that it
-/// would have copies of their fields, where it uses nothing else of them.
-struct Own<'a> {
-    body: &'a TokenStream,
-    is_used: &'a dyn Fn(&Ident) -> bool,
-    owned: TokenStream,
-    /// The body's variable is mutable, and that of the signature need not be.
-    is_mutable: bool,
-}
-
-impl VisitMut for Own<'_> {
-    fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
-        let name = Ident::new("self", receiver.self_token.span);
-        if (self.is_used)(&name) {
-            self.owned.extend(capture(&name));
-        }
-    }
-
-    fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
-        let name = &pattern.ident;
-        if (self.is_used)(name) {
-            let in_body = mentions(self.body, name);
-            let lints = (!in_body).then(|| quote!(#[allow(unused_variables)]));
-            let mutability = pattern
-                .mutability
-                .filter(|_| in_body && pattern.by_ref.is_none());
-            self.is_mutable |= mutability.is_some();
-            let own = quote_spanned!(Span::mixed_site()=> #lints let #mutability #name = #name;);
-            self.owned.extend(own);
-        }
-        visit_mut::visit_pat_ident_mut(self, pattern);
-    }
-}
-
-/// Returns a statement for which a block captures all of an argument.
-fn capture(name: &Ident) -> TokenStream {
-    quote_spanned!(Span::mixed_site()=> #[allow(clippy::used_underscore_binding)] let _ = &#name;)
-}
-
 /// Returns code that acquires the lock and runs `body` under it, after the statements that capture what it owns.
 fn wrap_body(
     (args, function): (&Args, &Ident),
     returns: &ReturnType,
     brace: &token::Brace,
-    owned: TokenStream,
+    (owned, changes_self): (TokenStream, bool),
     body: TokenStream,
 ) -> TokenStream {
     let Args { krate, options, .. } = args;
@@ -166,12 +137,17 @@ fn wrap_body(
         .as_ref()
         .map(|name| quote_spanned!(mixed=> let #name: &#krate::LockGuard = __distributed_lock;));
     let block = body_block(brace, body);
+    let lints = match changes_self {
+        // It can't be bound anew, so it looks as if nothing read what the body assigns to its fields.
+        true => quote!(#[allow(unused_assignments, unused_braces)]),
+        false => quote!(#[allow(unused_braces)]),
+    };
 
     let ended = quote_spanned! {mixed=>
         ::core::result::Result::unwrap_or_else(
             match __distributed_lock {
                 ::core::result::Result::Ok(ref __distributed_lock) => {
-                    #krate::__private::Guarded::new(__distributed_lock, async move { #owned #anchor #guard #[allow(unused_assignments, unused_braces)] #block }).await
+                    #krate::__private::Guarded::new(__distributed_lock, async move { #owned #anchor #guard #lints #block }).await
                 }
                 ::core::result::Result::Err(__distributed_lock) => ::core::result::Result::Err(__distributed_lock),
             },
@@ -210,16 +186,6 @@ fn body_block(brace: &token::Brace, body: TokenStream) -> TokenStream {
     TokenTree::from(block).into()
 }
 
-/// Returns `true` if the tokens contain that name, be it within a string.
-fn mentions(tokens: &TokenStream, name: &Ident) -> bool {
-    tokens.clone().into_iter().any(|token| match token {
-        TokenTree::Group(group) => mentions(&group.stream(), name),
-        TokenTree::Ident(ident) => ident == *name,
-        TokenTree::Literal(literal) => literal.to_string().contains(&name.to_string()),
-        TokenTree::Punct(_) => false,
-    })
-}
-
 /// Returns `true` if the tokens contain the value of a `macro_rules!` metavariable.
 fn has_metavariable(tokens: &TokenStream) -> bool {
     tokens.clone().into_iter().any(|token| match token {
@@ -228,22 +194,4 @@ fn has_metavariable(tokens: &TokenStream) -> bool {
         }
         _ => false,
     })
-}
-
-/// Returns the names that a function's signature binds to values.
-fn names(signature: &Signature) -> Vec<Ident> {
-    struct Collect(Vec<Ident>);
-    impl VisitMut for Collect {
-        fn visit_receiver_mut(&mut self, receiver: &mut Receiver) {
-            self.0.push(Ident::new("self", receiver.self_token.span));
-        }
-
-        fn visit_pat_ident_mut(&mut self, pattern: &mut PatIdent) {
-            self.0.push(pattern.ident.clone());
-            visit_mut::visit_pat_ident_mut(self, pattern);
-        }
-    }
-    let mut names = Collect(Vec::new());
-    names.visit_signature_mut(&mut signature.clone());
-    names.0
 }

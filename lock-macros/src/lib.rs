@@ -2,6 +2,7 @@
 //! expansion refers to items of that crate, in exactly the same version.
 
 mod args;
+mod arguments;
 mod duration;
 mod expand;
 mod function;

@@ -37,7 +37,7 @@ where
                                 > {
                                     return __distributed_lock;
                                 }
-                                #[allow(unused_assignments, unused_braces)]
+                                #[allow(unused_braces)]
                                 {
                                     let __self = self;
                                     let id = id;

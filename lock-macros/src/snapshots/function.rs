@@ -27,7 +27,7 @@ pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
                             > {
                                 return __distributed_lock;
                             }
-                            #[allow(unused_assignments, unused_braces)]
+                            #[allow(unused_braces)]
                             {
                                 let order = load(id).await?;
                                 Ok(order.pay())

@@ -27,8 +27,7 @@ async fn pay<'a, const N: usize>(
                             > {
                                 return __distributed_lock;
                             }
-                            #[allow(unused_assignments, unused_braces)]
-                            { Ok(ids.iter().copied()) }
+                            #[allow(unused_braces)] { Ok(ids.iter().copied()) }
                         },
                     )
                     .await

@@ -39,7 +39,7 @@ async fn transfer(from: u64, to: u64) -> Result<(), Error> {
                             > {
                                 return __distributed_lock;
                             }
-                            #[allow(unused_assignments, unused_braces)] { Ok(()) }
+                            #[allow(unused_braces)] { Ok(()) }
                         },
                     )
                     .await

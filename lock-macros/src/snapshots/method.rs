@@ -47,7 +47,7 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
                                         return __distributed_lock;
                                     }
                                     let lock: &crate::lock_runtime::LockGuard = __distributed_lock;
-                                    #[allow(unused_assignments, unused_braces)]
+                                    #[allow(unused_braces)]
                                     {
                                         self.paid.insert(order.id(), lock.fencing_token().await?);
                                         Ok(Paid::Now)

@@ -32,7 +32,7 @@ async fn call(&self) -> Result<(), Error> {
                             > {
                                 return __distributed_lock;
                             }
-                            #[allow(unused_assignments, unused_braces)] { Ok(()) }
+                            #[allow(unused_braces)] { Ok(()) }
                         },
                     )
                     .await

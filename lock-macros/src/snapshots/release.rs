@@ -28,7 +28,7 @@ async fn consume(id: u32) -> Result<(), Error> {
                             > {
                                 return __distributed_lock;
                             }
-                            #[allow(unused_assignments, unused_braces)] { Ok(()) }
+                            #[allow(unused_braces)] { Ok(()) }
                         },
                     )
                     .await
