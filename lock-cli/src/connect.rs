@@ -79,7 +79,7 @@ fn config(server: &Server) -> Result<Config, Failure> {
     };
     if let Some(prefix) = &server.prefix {
         // As the services read it: the keys of an empty prefix are others than theirs.
-        if prefix.trim().is_empty() && env::var_os("LOCK_PREFIX").is_some() {
+        if prefix.trim().is_empty() && env::var("LOCK_PREFIX").as_ref() == Ok(prefix) {
             let message =
                 "the environment variable `LOCK_PREFIX` is empty; give it a value, or unset it";
             return Err(Failure::new(CONFIGURATION, message));

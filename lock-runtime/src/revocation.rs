@@ -18,7 +18,8 @@ pub enum Revocation {
         after: Duration,
     },
     /// They still hold it: the process does not receive what it is asked, a body does not come to its next await, a guard is
-    /// not dropped, or it is no process of this library. As long as their process lives, their leases are renewed.
+    /// not dropped, or it is no process of this library. The lock is free when their
+    /// leases end: a process that lives renews them, unless `renew` is off.
     #[non_exhaustive]
     NotStopped {
         /// Those who hold it, and the rest of their leases.

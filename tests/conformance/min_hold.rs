@@ -43,12 +43,12 @@ pub async fn end_of_min_hold_serves_the_queue_before_newcomers(fixture: Fixture)
 
 /// The end wakes the waiter, as a release does: by itself it would poll by then every 0.5 s.
 pub async fn end_of_min_hold_reaches_next_process_at_once(fixture: Fixture) {
+    const MIN_HOLD: Duration = millis(1500);
+
     if !fixture.tells_waiters() {
         return;
     }
     let row = fixture.key("row");
-    const MIN_HOLD: Duration = millis(1500);
-
     let (mut late, mut released) = (Vec::new(), Vec::new());
     for _ in 0..5 {
         let guard = fixture.locks().lock(&*row).acquire().await.unwrap();

@@ -19,7 +19,7 @@ use lock_test_support::time::{Timed, within};
 /// For how long a case, or all others that run beside it, may make no progress.
 const LIMIT: Duration = Duration::from_secs(180);
 
-/// The limit on concurrent cases over all topologies, by their weight: more would need more memory, and gain no time.
+/// The limit on concurrent cases over all topologies, by their weight: more would starve each other.
 static AT_ONCE: Semaphore = Semaphore::const_new(12);
 
 /// How a case failed.

@@ -284,7 +284,7 @@ impl Hold {
         self.end_guards(state, Phase::Lost(cause, std::time::Instant::now()), cause);
     }
 
-    /// Begins a phase in which no guard may rely on the lock any more, and tells all of them.
+    /// Begins a phase in which no guard may rely on the lock any more, and notifies all of them.
     fn end_guards(&self, mut state: MutexGuard<'_, State>, phase: Phase, cause: LostCause) {
         let before = std::mem::replace(&mut state.phase, phase);
         let offers = std::mem::take(&mut state.offers);
