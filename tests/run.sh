@@ -18,6 +18,8 @@ all=(--workspace --all-features)
 beside=(browser house model lib doc api cli fuzz)
 # Most tests wait for servers, so more of them run at once than there are cores.
 export RUST_TEST_THREADS="${RUST_TEST_THREADS:-6}"
+# For a program of tests.
+limit=15m
 logs=target/test-logs
 mkdir -p "$logs"
 : >"$logs/results"
@@ -36,15 +38,18 @@ build() {
     cargo test "${all[@]}" --no-run
 }
 
-# test_program PROGRAM [ARGUMENT...]
+# test_program LOG PROGRAM [ARGUMENT...]: stops one that hangs; the end of its log shows which tests were running.
 test_program() {
-    local target=(--test "$1")
-    case "$1" in
+    local log="$1" target=(--test "$2")
+    case "$2" in
     lib) target=(--lib --bins) ;;
     doc) target=(--doc) ;;
     esac
-    shift
-    cargo test "${all[@]}" --no-fail-fast "${target[@]}" -- "$@" 2>&1
+    shift 2
+    timeout --kill-after=10 "$limit" cargo test "${all[@]}" --no-fail-fast "${target[@]}" -- "$@" >"$log" 2>&1 &
+    # Not through a pipe, which a process that a test has left behind would keep open.
+    tail --pid=$! -n +1 -f "$log"
+    wait $!
 }
 
 # verdicts PROGRAM: reads the output of its tests, and prints for each that failed: `failed` or `repeat`, the program,
@@ -71,9 +76,9 @@ verdicts() {
 # play PROGRAM [ARGUMENT...]: tests it, and writes down what failed, and what is to be repeated.
 play() {
     local log="$logs/$1.log" found="$logs/$1.verdicts"
-    test_program "$@" | tee "$log" && return
+    test_program "$log" "$@" && return
     verdicts "$1" <"$log" >"$found"
-    # It was not built, or a process of it ended before its tests.
+    # It was not built, it hung, or a process of it ended before its tests.
     if [ ! -s "$found" ] || grep -q "didn't exit successfully.*signal" "$log"; then
         echo "failed $1" >>"$found"
     fi
@@ -85,7 +90,7 @@ repeat_starved() {
     local program test name
     while read -r _ program test name <&3; do
         printf '\n-- repeating %s %s alone\n' "$test" "$name"
-        LOCK_CASES="$name" RUST_TEST_THREADS=1 test_program "$program" --exact "$test" ||
+        LOCK_CASES="$name" RUST_TEST_THREADS=1 test_program "$logs/repeated.log" "$program" --exact "$test" ||
             echo "failed $program $test $name" >>"$logs/results"
     done 3< <(grep "^repeat" "$logs/results")
 }
@@ -121,6 +126,13 @@ play_programs() {
     for program in "$@"; do
         step "$program" play_program "$program"
     done
+}
+
+# `timeout` gives its program a process group of its own.
+stop() {
+    trap - INT TERM
+    # shellcheck disable=SC2046
+    kill $(jobs -p) 0
 }
 
 finish() {
@@ -159,6 +171,7 @@ case "$tier" in
 quick) export LOCK_SHUTTLE="${LOCK_SHUTTLE:-200}" ;;
 full)
     export LOCK_FULL=1
+    limit=60m
     beside+=(chaos)
     ;;
 soak)
@@ -180,8 +193,9 @@ if [ $# -gt 0 ]; then
 fi
 step format cargo fmt --all --check
 step build build
-trap 'trap - TERM; kill 0' INT TERM
+trap stop INT TERM
 (
+    trap stop TERM
     renice -n 5 "$BASHPID" >/dev/null
     play_programs "${beside[@]}"
 ) >"$logs/beside.log" 2>&1 &
