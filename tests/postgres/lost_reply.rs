@@ -122,9 +122,10 @@ async fn wait_with_lost_reply_is_never_carried_out_after_the_release() {
     server.until_waiting("row", 1);
     // What the waiter sent first has been answered: what it sends next is late.
     use_once(&locks, "warm").await;
-    let held = proxy.held();
+    proxy.hold_requests();
+    eventually("the waiter asks", || proxy.held() > 0);
     proxy.strand();
-    eventually("the waiter asks", || proxy.held() > held);
+    proxy.pass_requests();
     guard.release().await.unwrap();
     let guard = soon(waiter).await.unwrap().unwrap();
     let release = tokio::spawn(guard.release());
