@@ -106,6 +106,13 @@ fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> Stri
                 duration(*after)
             )
         }
+        Revocation::Unconfirmed { after, .. } => {
+            format!(
+                "{key}: asked {holders}, who does not have it any more after {}, and has not said that it has stopped: its lease \
+                 has ended, or another has taken the lock; it may still run\n",
+                duration(*after)
+            )
+        }
         Revocation::NotStopped { holders: left, .. } => {
             if meant.iter().all(|it| it.process().is_none()) && !options.force {
                 return format!(
@@ -138,6 +145,10 @@ fn object(key: &str, revoked: &Revocation) -> Value {
         Revocation::Stopped { after, .. } => {
             let ms = u64::try_from(after.as_millis()).ok();
             json!({ "key": key, "outcome": "stopped", "after_ms": ms })
+        }
+        Revocation::Unconfirmed { after, .. } => {
+            let ms = u64::try_from(after.as_millis()).ok();
+            json!({ "key": key, "outcome": "unconfirmed", "after_ms": ms })
         }
         Revocation::NotStopped { holders, .. } => {
             let tokens: Vec<_> = holders.iter().map(ClaimInfo::token).collect();

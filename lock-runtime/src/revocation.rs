@@ -10,11 +10,19 @@ use std::time::Duration;
 pub enum Revocation {
     /// Nobody held it, or not with that token any more.
     NotHeld,
-    /// Its holders have stopped and released it, have passed it on to another body than the one that was meant, or have
-    /// turned it into a read lock, which is another hold: look who has it now.
+    /// Its holders have stopped, as their processes say: they have released it, or passed it on to another body than the one
+    /// that was meant.
     #[non_exhaustive]
     Stopped {
         /// How long that took.
+        after: Duration,
+    },
+    /// Its holders do not have it any more, but their processes do not say that they have stopped: **their bodies may still
+    /// run**. A lease has ended while its process was stopped or cut off, another operator has taken the lock by force, or
+    /// a process has ended. A holder that has turned it into a read lock runs, too.
+    #[non_exhaustive]
+    Unconfirmed {
+        /// After how long they did not have it.
         after: Duration,
     },
     /// They still hold it: the process does not receive what it is asked, a body does not come to its next await, a guard is

@@ -249,6 +249,8 @@ pub const CASES: &[Case] = cases! {
             a_kept_lock_is_told_from_a_held_one;
         revoke:
             guard_that_is_not_dropped_keeps_a_revoked_lock
+            holder_whose_lock_another_takes_is_not_said_to_have_stopped
+            holder_whose_lease_has_ended_is_not_said_to_have_stopped
             process_that_has_waited_hears_asks
             one_of_several_holders_is_revoked
             lock_that_was_passed_on_is_not_revoked_from_the_next_body

@@ -157,6 +157,50 @@ pub async fn guard_that_is_not_dropped_keeps_a_revoked_lock(fixture: Fixture) {
     locks.shutdown().await;
 }
 
+/// Returns the revocation of a lock whose guard is asked for it, and not dropped.
+async fn in_vain(guard: &LockGuard, revoke: Revoke) -> JoinHandle<Revocation> {
+    let revoke = revoke.grace(PATIENCE);
+    let revoke = tokio::spawn(async { revoke.await.unwrap() });
+    soon(guard.lost()).await;
+    revoke
+}
+
+fn is_unconfirmed(revoked: &Revocation) -> bool {
+    matches!(revoked, Revocation::Unconfirmed { .. })
+}
+
+pub async fn holder_whose_lock_another_takes_is_not_said_to_have_stopped(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
+    let (locks, one) = (listening(&fixture).await, fixture.other());
+    let (two, key) = (fixture.another().await, fixture.key("row"));
+    let guard = held(&locks, &key).await;
+    let revoke = in_vain(&guard, one.revoke(&*key)).await;
+    let taken = two.revoke(&*key).grace(Duration::ZERO).force().await;
+    let taken = taken.unwrap();
+    assert!(matches!(taken, Revocation::Taken { .. }), "{taken:?}");
+    let revoked = soon(revoke).await.unwrap();
+    assert!(is_unconfirmed(&revoked), "{revoked:?}");
+    drop(guard);
+    tokio::join!(locks.shutdown(), two.shutdown());
+}
+
+pub async fn holder_whose_lease_has_ended_is_not_said_to_have_stopped(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let once = locks.lock(&*key).ttl(millis(5000)).renew(false);
+    let guard = once.acquire().await.unwrap();
+    let revoke = in_vain(&guard, other.revoke(&*key)).await;
+    let revoked = soon(revoke).await.unwrap();
+    assert!(is_unconfirmed(&revoked), "{revoked:?}");
+    drop(guard);
+    locks.shutdown().await;
+}
+
 /// The same subscription brings it grants and asks, or it begins to listen when it waits.
 pub async fn process_that_has_waited_hears_asks(fixture: Fixture) {
     if !fixture.hears_asks() {

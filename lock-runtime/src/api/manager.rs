@@ -260,7 +260,8 @@ impl LockManager {
     ///
     /// The body is canceled at its next await, its caller gets [`LockError::Lost`] with
     /// [`LostCause::Revoked`](crate::LostCause::Revoked), and the lock is released as on every other path: the next in the
-    /// queue enters, and there are never two holders: until the body or the guard has ended, its lease is renewed. If the
+    /// queue enters, and there are never two holders: until the body or the guard has ended, its lease is renewed.
+    /// [`Revocation::Stopped`](crate::Revocation::Stopped) is the word of its process. If the
     /// process does not hear, or the body does not await anything, the lock stays held
     /// ([`Revocation::NotStopped`](crate::Revocation::NotStopped)), and the body returns its value; only
     /// [`force`](Revoke::force) takes a lock away. A process hears if it has waited for a lock, or has held one until its renewal, after a third of its ttl; behind a

@@ -1,4 +1,4 @@
-//! What one process asks of others.
+//! What one process asks of others, and what they answer.
 
 use crate::engine::token::Token;
 use crate::lock::report::text::{Fields, field};
@@ -12,6 +12,19 @@ pub(crate) enum Ask {
     Report,
     /// To give a lock up.
     Revoke(Wanted),
+    /// The answer: the body that was to give up the lock with this token runs no more.
+    Stopped(Token, Stop),
+}
+
+/// How a process knows that a body which is meant runs no more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Stop {
+    /// It was asked, and has ended.
+    Ended,
+    /// Another body of the process has the lock now.
+    PassedOn,
+    /// None runs under that token. The process may not know yet that the server has granted it the lock.
+    Absent,
 }
 
 /// A lock that somebody wants back.
@@ -37,6 +50,15 @@ impl Ask {
                 by: fields.text()?,
                 reason: fields.text()?,
             })),
+            "stopped" => Some(Ask::Stopped(
+                Token::parse(fields.next()?)?,
+                match fields.next()? {
+                    "ended" => Stop::Ended,
+                    "passed-on" => Stop::PassedOn,
+                    "absent" => Stop::Absent,
+                    _ => return None,
+                },
+            )),
             _ => None,
         }
     }
@@ -55,6 +77,14 @@ impl fmt::Display for Ask {
                 let held_for = held_for.as_millis();
                 let (by, reason) = (field(by), field(reason));
                 write!(f, "revoke\t{token}\t{held_for}\t{by}\t{reason}")
+            }
+            Ask::Stopped(token, how) => {
+                let how = match how {
+                    Stop::Ended => "ended",
+                    Stop::PassedOn => "passed-on",
+                    Stop::Absent => "absent",
+                };
+                write!(f, "stopped\t{token}\t{how}")
             }
         }
     }
@@ -77,6 +107,10 @@ mod tests {
                 reason: "a\\b \u{1b}[31m".into(),
             });
             assert_eq!(Ask::parse(&ask.to_string()), Some(ask));
+            for how in [Stop::Ended, Stop::PassedOn, Stop::Absent] {
+                let answer = Ask::Stopped(token, how);
+                assert_eq!(Ask::parse(&answer.to_string()), Some(answer));
+            }
         }
         assert_eq!(Ask::parse(&Ask::Report.to_string()), Some(Ask::Report));
     }
@@ -94,6 +128,9 @@ mod tests {
             format!("revoke\t{token}\t0\tann"),
             format!("revoke {token} * ann why"),
             "renew\tall".into(),
+            format!("stopped\t{token}"),
+            format!("stopped\t{token}\tno"),
+            "stopped\tworker-7\tended".into(),
         ] {
             assert_eq!(Ask::parse(&text), None, "{text:?}");
         }

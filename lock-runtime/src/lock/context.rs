@@ -5,9 +5,11 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::Opened;
 use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
+use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::event::LockEvent;
+use crate::lock::asks::Stop;
 use crate::lock::known_processes::KnownProcesses;
 use crate::lock::report::reporter::Reporter;
 use crate::lock::tasks::TaskTracker;
@@ -24,6 +26,7 @@ use crate::util::time::{deadline_in, now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
+use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 pub(crate) struct Context {
@@ -41,6 +44,8 @@ pub(crate) struct Context {
     pub(crate) process: ProcessId,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) known: KnownProcesses,
+    /// What processes answer of bodies that were to stop.
+    pub(crate) stopped: broadcast::Sender<(Token, Stop)>,
     prefix: String,
     /// The server's address, without credentials.
     server: Arc<str>,
@@ -92,6 +97,7 @@ impl Context {
             telemetry: Telemetry::new(config.event_handlers.clone()),
             process,
             known: KnownProcesses::default(),
+            stopped: broadcast::Sender::new(64),
             reporter: Arc::new(Reporter::new(config)),
             prefix: config.prefix.clone(),
             server,

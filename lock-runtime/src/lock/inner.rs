@@ -9,6 +9,7 @@ use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::local_queue::LocalQueues;
+use crate::lock::lost_holds::LostHolds;
 use crate::lock::pending_asks::PendingAsks;
 use crate::lock::read_holds::ReadHolds;
 use crate::lock::release::Releaser;
@@ -121,6 +122,7 @@ impl ManagerInner {
             releaser,
             watchdog: Watchdog::start(context.clone()),
             observer: queues.clone(),
+            lost: LostHolds::default(),
             retained: RetainedLocks::default(),
             asks: PendingAsks::default(),
         });

@@ -18,6 +18,7 @@ pub(crate) mod list;
 pub(crate) mod local_lock;
 pub(crate) mod local_queue;
 pub(crate) mod loss;
+pub(crate) mod lost_holds;
 pub(crate) mod offer;
 pub(crate) mod on_asked;
 pub(crate) mod opening;

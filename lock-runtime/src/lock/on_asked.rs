@@ -1,8 +1,12 @@
-//! Doing what others ask.
+//! Doing what others ask, and answering.
 
+use crate::engine::token::Token;
 use crate::error::Holder;
-use crate::lock::asks::{Ask, Wanted};
+use crate::lock::asks::{Ask, Stop, Wanted};
+use crate::lock::context::Context;
 use crate::lock::shared::Shared;
+use crate::util::time::deadline_in;
+use std::collections::HashSet;
 use std::sync::Arc;
 
 impl Shared {
@@ -11,6 +15,10 @@ impl Shared {
         match Ask::parse(text) {
             Some(Ask::Report) => self.context.reporter.on_asked(),
             Some(Ask::Revoke(wanted)) if self.has_made(&wanted) => self.on_wanted(wanted),
+            Some(Ask::Stopped(token, how)) => {
+                // Unless a revocation waits for it, no one receives it.
+                let _ = self.context.stopped.send((token, how));
+            }
             _ => {}
         }
     }
@@ -33,21 +41,46 @@ impl Shared {
         }
     }
 
-    /// Gives up the locks that are wanted back, as far as this process holds them.
+    /// Gives up the locks that are wanted back, as far as this process holds them, and says which bodies have stopped.
     async fn give_up(&self, asks: &[Wanted]) {
         for wanted in asks {
             self.retained.end(wanted.token);
         }
+        let mut running = HashSet::new();
+        let mut passed_on = HashSet::new();
         let mut after = None;
         while let Some((last, holds)) = self.watchdog.portion(after) {
             for hold in holds {
                 let token = hold.token();
                 for wanted in asks.iter().filter(|wanted| wanted.token == token) {
-                    hold.revoke(wanted);
+                    match hold.revoke(wanted) {
+                        true => running.insert(token),
+                        false => passed_on.insert(token),
+                    };
                 }
             }
             after = Some(last);
             tokio::task::yield_now().await;
         }
+        let may_run = |token| running.contains(&token) || self.lost.contains(token);
+        for Wanted { token, .. } in asks.iter().filter(|wanted| !may_run(wanted.token)) {
+            let how = match passed_on.contains(token) {
+                true => Stop::PassedOn,
+                false => Stop::Absent,
+            };
+            self.context.say_stopped(*token, how).await;
+        }
+    }
+}
+
+impl Context {
+    /// Answers that the body runs no more which was to give up the lock with that token.
+    pub(crate) async fn say_stopped(&self, token: Token, how: Stop) {
+        let answer = Ask::Stopped(token, how).to_string();
+        // Whoever does not hear it asks again.
+        let _ = self
+            .engine
+            .ask(&answer, deadline_in(self.command_timeout))
+            .await;
     }
 }

@@ -3,14 +3,17 @@
 use crate::engine::operations::Taken;
 use crate::engine::token::Token;
 use crate::error::LockError;
-use crate::lock::asks::{Ask, Wanted};
+use crate::lock::asks::{Ask, Stop, Wanted};
 use crate::lock::context::Context;
 use crate::lock::inspect::{inspect, viewed};
 use crate::lock_info::{ClaimInfo, LockInfo};
 use crate::revocation::Revocation;
 use crate::trace;
 use crate::util::time::{deadline_in, elapsed_since, now};
+use std::collections::HashSet;
 use std::time::Duration;
+use tokio::sync::broadcast;
+use tokio::time::Instant;
 
 /// How often the holders are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,45 +55,135 @@ pub(crate) async fn revoke(
     for holder in &meant {
         trace::revokes(key, by, reason, &holder.token, demand.force);
     }
-    let mut left = meant;
-    // Another client cannot be asked.
-    let can_be_asked = left.iter().any(|it| wanted(it, demand).is_some());
-    let deadline = deadline_in(demand.grace);
-    let mut looks = 0;
-    while can_be_asked && !left.is_empty() && (looks == 0 || now() < deadline) {
-        if looks % REPEAT == 0 {
-            let sent = send(context, key, &left, demand).await;
-            // Whoever may not ask may still take the lock.
-            if !demand.force {
-                sent?;
-            }
-        }
-        looks += 1;
-        let next = deadline_in(LOOK).min(deadline);
-        context.io.sleep_until(next).await;
-        let found = match looks % REPEAT {
-            // The process may have told that another body has the lock.
-            0 => inspect(context, key).await?,
-            _ => viewed(context, &context.name_of(key)).await?,
-        };
-        left = still_held(found, &left, &demand.whom);
-    }
-    if !left.is_empty() {
-        left = still_held(inspect(context, key).await?, &left, &demand.whom);
-    }
+    let mut stopping = Stopping {
+        context,
+        key,
+        demand,
+        answers: context.stopped.subscribe(),
+        meant,
+        stopped: HashSet::new(),
+    };
+    stopping.listen().await;
+    let mut left = stopping.ask_all().await?;
     if demand.force && !left.is_empty() {
         if let Some(taken) = take(context, key, &left).await? {
             return Ok(taken);
         }
         // Released by then, or no lock: a key of another type is left alone.
-        left = still_held(inspect(context, key).await?, &left, &demand.whom);
+        left = stopping.left(inspect(context, key).await?);
     }
-    Ok(match left.is_empty() {
-        true => Revocation::Stopped {
-            after: elapsed_since(begun),
-        },
-        false => Revocation::NotStopped { holders: left },
+    if !left.is_empty() {
+        return Ok(Revocation::NotStopped { holders: left });
+    }
+    let after = elapsed_since(begun);
+    Ok(match stopping.have_all().await {
+        true => Revocation::Stopped { after },
+        false => Revocation::Unconfirmed { after },
     })
+}
+
+/// The holders that are to stop.
+struct Stopping<'a> {
+    context: &'a Context,
+    key: &'a str,
+    demand: &'a Demand,
+    answers: broadcast::Receiver<(Token, Stop)>,
+    /// Those whose bodies are meant.
+    meant: Vec<ClaimInfo>,
+    /// The tokens of those whose bodies run no more.
+    stopped: HashSet<Token>,
+}
+
+impl Stopping<'_> {
+    /// Begins to hear answers. A process that stops, and ends, answers just once.
+    async fn listen(&mut self) {
+        self.context.engine.listen();
+        let probe = Token::draw(self.context.process);
+        for _ in 0..REPEAT {
+            self.context.say_stopped(probe, Stop::Ended).await;
+            let is_heard = |it: &Self| it.stopped.contains(&probe);
+            self.hear(deadline_in(LOOK), false, is_heard).await;
+            if self.stopped.contains(&probe) {
+                break;
+            }
+        }
+    }
+
+    /// Asks them until none has the lock, or the grace is over. Returns those that have it.
+    async fn ask_all(&mut self) -> Result<Vec<ClaimInfo>, LockError> {
+        let (context, key) = (self.context, self.key);
+        let mut left = self.meant.clone();
+        // Another client cannot be asked.
+        let can_be_asked = left.iter().any(|it| wanted(it, self.demand).is_some());
+        let deadline = deadline_in(self.demand.grace);
+        let mut looks = 0;
+        while can_be_asked && !left.is_empty() && (looks == 0 || now() < deadline) {
+            if looks % REPEAT == 0 {
+                let sent = send(context, key, &left, self.demand).await;
+                // Whoever may not ask may still take the lock.
+                if !self.demand.force {
+                    sent?;
+                }
+            }
+            looks += 1;
+            self.hear(deadline_in(LOOK).min(deadline), false, |_| false)
+                .await;
+            left = self.left(viewed(context, &context.name_of(key)).await?);
+        }
+        match left.is_empty() {
+            true => Ok(left),
+            false => Ok(self.left(inspect(context, key).await?)),
+        }
+    }
+
+    /// Returns those that still hold the lock.
+    fn left(&self, found: LockInfo) -> Vec<ClaimInfo> {
+        let is_meant = |it: &ClaimInfo| self.meant.iter().any(|meant| meant.token == it.token);
+        found.holders.into_iter().filter(is_meant).collect()
+    }
+
+    /// Returns `true` once the processes of all, who hold the lock no more, have said that their bodies have stopped: a lease
+    /// may have ended, or another may have taken the lock, while a body runs on. Waits for at most a command timeout.
+    async fn have_all(&mut self) -> bool {
+        let deadline = deadline_in(self.context.command_timeout);
+        let can_tell = |it: &ClaimInfo| wanted(it, self.demand).is_some();
+        while !self.is_over() && self.meant.iter().all(can_tell) && now() < deadline {
+            let sent = send(self.context, self.key, &self.meant, self.demand).await;
+            if sent.is_err() {
+                break;
+            }
+            let again = deadline_in(LOOK * REPEAT).min(deadline);
+            self.hear(again, true, Self::is_over).await;
+        }
+        self.is_over()
+    }
+
+    fn is_over(&self) -> bool {
+        let token = |it: &ClaimInfo| Token::parse(&it.token);
+        let mut tokens = self.meant.iter().map(token);
+        tokens.all(|token| token.is_some_and(|token| self.stopped.contains(&token)))
+    }
+
+    /// Hears answers until then, or until one comes that is awaited. `gone`: nobody that is meant holds the lock any more.
+    async fn hear(&mut self, until: Instant, gone: bool, is_awaited: impl Fn(&Self) -> bool) {
+        let io = self.context.io;
+        let heard = async {
+            while !is_awaited(self) {
+                match self.answers.recv().await {
+                    // It passes the same token on.
+                    Ok((token, Stop::PassedOn)) => {
+                        let is_other = |it: &ClaimInfo| Token::parse(&it.token) != Some(token);
+                        self.meant.retain(is_other);
+                    }
+                    Ok((token, how)) if gone || how == Stop::Ended => {
+                        self.stopped.insert(token);
+                    }
+                    _ => {}
+                }
+            }
+        };
+        let _ = io.timeout_at(until, heard).await;
+    }
 }
 
 /// Returns the holders that are to lose the lock.
@@ -101,7 +194,7 @@ fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
         Whom::Holder(seen) => {
             let meant = holders.iter().filter(|it| it.token == seen.token);
             Ok(meant
-                .filter(|it| is_the_same_body(it, whom))
+                .filter(|it| it.may_be_held_since(seen.since_seen()))
                 .cloned()
                 .collect())
         }
@@ -151,21 +244,6 @@ async fn send(
         sent.map_err(|error| context.unavailable(&context.name_of(key), error))?;
     }
     Ok(())
-}
-
-/// Returns those of the holders that still are.
-fn still_held(found: LockInfo, before: &[ClaimInfo], whom: &Whom) -> Vec<ClaimInfo> {
-    let left = found.holders.into_iter();
-    let left = left.filter(|it| before.iter().any(|known| known.token == it.token));
-    left.filter(|it| is_the_same_body(it, whom)).collect()
-}
-
-/// Returns `false` if the lock was passed on, as its process reports, to another body than the one that was seen.
-fn is_the_same_body(holder: &ClaimInfo, whom: &Whom) -> bool {
-    match whom {
-        Whom::Holder(seen) => holder.may_be_held_since(seen.since_seen()),
-        Whom::Sole | Whom::All | Whom::Token(_) => true,
-    }
 }
 
 async fn take(

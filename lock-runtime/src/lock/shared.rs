@@ -3,6 +3,7 @@
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::token::Token;
 use crate::lock::context::Context;
+use crate::lock::lost_holds::LostHolds;
 use crate::lock::pending_asks::PendingAsks;
 use crate::lock::release::Releaser;
 use crate::lock::retained_locks::RetainedLocks;
@@ -17,6 +18,7 @@ pub(crate) struct Shared {
     pub(crate) supervisor: Arc<dyn ReleaseSupervisor>,
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) observer: Arc<dyn HoldObserver>,
+    pub(crate) lost: LostHolds,
     pub(crate) retained: RetainedLocks,
     pub(crate) asks: PendingAsks,
 }

@@ -75,6 +75,8 @@ pub enum EventKind {
         exclusive: bool,
         force: bool,
         grace: u64,
+        /// When the holder was seen.
+        seen: u64,
     },
     /// What became of the lock that it revoked at `since`, with the fencing token that a force has drawn.
     Revoked {
@@ -98,6 +100,7 @@ pub enum EventKind {
 pub enum Answer {
     NotHeld,
     Stopped,
+    Unconfirmed,
     NotStopped,
     Taken,
     /// With an error. Anything may have happened.

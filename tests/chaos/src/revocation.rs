@@ -25,6 +25,8 @@ pub struct Revocation {
     /// From which holders.
     pub whom: Whom,
     pub force: bool,
+    /// When they were seen.
+    pub seen: u64,
     pub from: u64,
     /// When the answer came; `None` if the process ended before.
     pub until: Option<u64>,
@@ -75,6 +77,7 @@ pub fn all(events: &[Event]) -> Vec<Revocation> {
             process,
             exclusive,
             force,
+            seen,
             ..
         } = &event.what
         else {
@@ -95,6 +98,7 @@ pub fn all(events: &[Event]) -> Vec<Revocation> {
                 },
             },
             force: *force,
+            seen: *seen,
             from: event.at,
             until: answered.map(|(at, ..)| *at),
             answer: answered.map(|(_, answer, _)| (*answer).clone()),
@@ -119,7 +123,7 @@ impl Revocation {
     pub fn fault(&self) -> Option<Fault> {
         let (may_take, occurred) = match &self.answer {
             Some(Answer::NotHeld) => return None,
-            Some(Answer::Stopped) => (false, true),
+            Some(Answer::Stopped | Answer::Unconfirmed) => (false, true),
             Some(Answer::NotStopped) => (false, false),
             Some(Answer::Taken) => (true, true),
             Some(Answer::Failed(_)) | None => (true, false),

@@ -19,7 +19,7 @@ const TRIES: (usize, usize) = (20, 400);
 pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand) {
     let mut rng = Rng::with(demand.seed);
     let key = format!("door:{}", demand.key);
-    let Some(holders) = holders(locks, &key, demand.elsewhere).await else {
+    let Some((seen, holders)) = holders(locks, &key, demand.elsewhere).await else {
         return;
     };
     let grace = millis(demand.grace_ms);
@@ -47,11 +47,13 @@ pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand
         exclusive: one.is_some_and(|holder| holder.mode() == Mode::Exclusive),
         force: demand.force,
         grace: grace.as_nanos() as u64,
+        seen,
     };
     journal.write_at(since, 0, revokes);
     let (answer, number) = match revoke.into_future().await {
         Ok(Revocation::NotHeld) => (Answer::NotHeld, None),
         Ok(Revocation::Stopped { .. }) => (Answer::Stopped, None),
+        Ok(Revocation::Unconfirmed { .. }) => (Answer::Unconfirmed, None),
         Ok(Revocation::NotStopped { .. }) => (Answer::NotStopped, None),
         Ok(
             Revocation::Taken { fencing_token, .. }
@@ -68,14 +70,15 @@ pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand
     journal.write(0, revoked);
 }
 
-/// Returns the holders of the lock, or those in other processes, once there are any.
-async fn holders(locks: &LockManager, key: &str, elsewhere: bool) -> Option<Vec<ClaimInfo>> {
+/// Returns the holders of the lock, or those in other processes, once there are any, and when it looked.
+async fn holders(locks: &LockManager, key: &str, elsewhere: bool) -> Option<(u64, Vec<ClaimInfo>)> {
     let is_meant = |it: &&ClaimInfo| !elsewhere || it.process() != Some(locks.process_id());
     for _ in 0..if elsewhere { TRIES.1 } else { TRIES.0 } {
+        let (seen, _) = clock::reading();
         let found = locks.inspect(key).await.ok()?;
         let meant: Vec<_> = found.holders().iter().filter(is_meant).cloned().collect();
         if !meant.is_empty() {
-            return Some(meant);
+            return Some((seen, meant));
         }
         tokio::time::sleep(millis(5)).await;
     }

@@ -276,6 +276,8 @@ impl Hold {
     }
 
     fn mark_lost(&self, mut state: MutexGuard<'_, State>, cause: LostCause) {
+        // Before it leaves the schedule: a body that may run is always in one of them.
+        self.shared.lost.insert(self.token);
         self.unschedule(&mut state);
         if cause != LostCause::NotOwner {
             let left = state.lease.on_server(self.now());
@@ -355,6 +357,7 @@ impl Phase {
 
 impl Drop for Hold {
     fn drop(&mut self) {
+        self.shared.lost.remove(self.token);
         self.context().holds.end();
     }
 }

@@ -2,6 +2,7 @@
 
 use crate::engine::request::Claim;
 use crate::error::{LockError, LostCause};
+use crate::lock::asks::Stop;
 use crate::lock::context::Effort;
 use crate::lock::hold::{Hold, Phase, State};
 use crate::util::sync::MutexGuard;
@@ -87,6 +88,11 @@ impl Hold {
         );
         // Before a record's span ends, which may call a subscriber.
         drop(state);
+        if let Phase::Asked(_) = phase {
+            let (context, token) = (self.context().clone(), self.token);
+            let answer = async move { context.say_stopped(token, Stop::Ended).await };
+            self.context().tasks.spawn_wait(answer);
+        }
         Release {
             claim,
             phase,

@@ -191,8 +191,8 @@ impl Renewable for Hold {
         }
     }
 
-    fn revoke(&self, wanted: &Wanted) {
-        self.give_up(wanted);
+    fn revoke(&self, wanted: &Wanted) -> bool {
+        self.give_up(wanted)
     }
 
     #[cfg(feature = "testing")]

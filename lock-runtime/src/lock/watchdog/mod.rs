@@ -274,7 +274,9 @@ mod tests {
             unreachable!()
         }
 
-        fn revoke(&self, _: &Wanted) {}
+        fn revoke(&self, _: &Wanted) -> bool {
+            true
+        }
 
         #[cfg(feature = "testing")]
         fn lose(&self, _: LostCause) -> Claim {

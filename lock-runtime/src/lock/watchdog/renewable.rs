@@ -38,8 +38,8 @@ pub(crate) trait Renewable: Send + Sync {
 
     fn describe(&self) -> ReportedHold;
 
-    /// Gives the lock up, unless another guard is meant than the present one.
-    fn revoke(&self, wanted: &Wanted);
+    /// Gives the lock up. Returns `false` if another guard is meant than the present one.
+    fn revoke(&self, wanted: &Wanted) -> bool;
 
     /// Loses the lock, as a test demands. Returns the claim with which it was held.
     #[cfg(feature = "testing")]

@@ -112,6 +112,7 @@ impl AtomicU32 {
     }
 }
 
+#[derive(Default)]
 pub(crate) struct AtomicBool(std::sync::atomic::AtomicBool);
 
 impl AtomicBool {

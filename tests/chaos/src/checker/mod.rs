@@ -20,6 +20,7 @@ mod panics;
 mod progress;
 mod room;
 mod shutdown;
+mod stopped;
 mod tenure;
 mod tokens;
 mod turns;
@@ -66,6 +67,8 @@ pub enum Rule {
     Panics,
     /// `shutdown` returns in time, and ends all calls and holds.
     Shutdown,
+    /// A holder that is said to have stopped runs no more.
+    Stopped,
 }
 
 #[derive(Clone, Debug)]
@@ -155,6 +158,7 @@ pub fn check(history: &History) -> Verdict {
         available::check,
         panics::check,
         shutdown::check,
+        stopped::check,
     ];
     for rule in rules {
         rule(&case, &mut verdict);

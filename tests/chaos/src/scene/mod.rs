@@ -52,7 +52,7 @@ scenes! {
         late_statements_of_a_pooler promoted_at_once stopped_writers_in_rows stopped_in_line;
     lines: mixed_line late_writes releases_cut_off revoked_leases resumed_leader;
     ensembles: frozen_leader late_claims claims_cut_off places_deleted;
-    revocations: locks_taken requests_of_the_taken;
+    revocations: locks_asked_for locks_taken requests_of_the_taken;
     shutdown: shut_down_under_bodies;
     ends: ordinary_ends keepers_end;
     keeping: kept_locks_recalled recalls_lost keepers_fail;

@@ -7,6 +7,31 @@ use crate::journal::CallKind;
 use crate::plan::{Profile, Target};
 use lock_test_support::time::millis;
 
+/// Holders are asked for their locks all the time, and some do not come to an await, or keep their guards; from some the
+/// locks are taken meanwhile.
+pub fn locks_asked_for() -> Setting {
+    Setting {
+        workload: Workload {
+            calls: vec![
+                CallKind::Waits,
+                CallKind::Blocks,
+                CallKind::ThenBlocks,
+                CallKind::Guard,
+                CallKind::Continues,
+            ],
+            wait_ms: Some(10_000),
+            pace: BodyLength::UpTo { ms: 100 },
+            ..plain()
+        },
+        profile: Profile {
+            pause: millis(25),
+            ..Profile::only(&[Kind::Ask, Kind::Ask, Kind::Force])
+        },
+        fenced: Some(true),
+        ..Setting::of(&[])
+    }
+}
+
 /// Locks are taken all the time, some at the moment at which they are passed on.
 pub fn locks_taken() -> Setting {
     Setting {

@@ -147,11 +147,13 @@ fn read(words: &[&str]) -> Option<EventKind> {
             exclusive: words.len() > 1,
             force: words[0] == "takes",
             grace: 0,
+            seen: u64::MAX,
         }),
         "got" => Some(EventKind::Revoked {
             since: number(words, 1) * MS,
             answer: match words[2] {
                 "stopped" => Answer::Stopped,
+                "unconfirmed" => Answer::Unconfirmed,
                 "not-stopped" => Answer::NotStopped,
                 "nothing" => Answer::Failed("nothing".into()),
                 _ => Answer::Taken,

@@ -32,6 +32,13 @@ fn lock_is_given_up_only_if_somebody_has_asked_its_worker() {
 }
 
 #[test]
+fn holder_that_is_said_to_have_stopped_runs_no_more() {
+    let early = asked("a").replace("121 3 got", "109 3 got");
+    assert_eq!(breaks(&early), [Rule::Stopped]);
+    assert_eq!(breaks(&early.replace("stopped", "unconfirmed")), []);
+}
+
+#[test]
 fn ask_excuses_no_other_loss_and_no_second_holder() {
     let lost = asked("a").replace("1.1 revoked", "1.1 lost");
     assert_eq!(breaks(&lost), [Rule::Loss]);
