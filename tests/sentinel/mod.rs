@@ -6,3 +6,4 @@ mod ping;
 mod replicas;
 mod sentinels;
 mod stale_master;
+mod stale_sentinel;

@@ -26,6 +26,8 @@ pub(crate) enum EngineEvent {
     Asked(Arc<str>),
     /// Events may have been missed.
     Resubscribed,
+    /// Another server is the master now: it may not know what this process holds.
+    MasterChanged,
     /// A connection to that server has broken, and could not be replaced at once.
     ConnectionBroken(Arc<str>, EngineError),
     /// A broken connection to that server was replaced, or is given up.

@@ -69,6 +69,7 @@ impl ClaimEvents {
             | EngineEvent::Recalled { .. }
             | EngineEvent::Resubscribed
             | EngineEvent::ConnectionBroken(..)
+            | EngineEvent::MasterChanged
             | EngineEvent::ConnectionMended(_) => return None,
         };
         if let Some((inbox, _)) = inboxes.get(&token) {

@@ -169,6 +169,7 @@ impl ManagerInner {
                 drop(self.queues.recall_all());
                 return self.queues.wake_all();
             }
+            EngineEvent::MasterChanged => return self.shared.renew_all(),
             EngineEvent::ConnectionBroken(server, error) => {
                 // What comes instead of that server may know nothing of the kept locks.
                 drop(self.queues.recall_all());

@@ -48,20 +48,16 @@ impl Shared {
         }
         let mut running = HashSet::new();
         let mut passed_on = HashSet::new();
-        let mut after = None;
-        while let Some((last, holds)) = self.watchdog.portion(after) {
-            for hold in holds {
-                let token = hold.token();
-                for wanted in asks.iter().filter(|wanted| wanted.token == token) {
-                    match hold.revoke(wanted) {
-                        true => running.insert(token),
-                        false => passed_on.insert(token),
-                    };
-                }
+        let asked = self.each_hold(|hold| {
+            let token = hold.token();
+            for wanted in asks.iter().filter(|wanted| wanted.token == token) {
+                match hold.revoke(wanted) {
+                    true => running.insert(token),
+                    false => passed_on.insert(token),
+                };
             }
-            after = Some(last);
-            tokio::task::yield_now().await;
-        }
+        });
+        asked.await;
         let may_run = |token| running.contains(&token) || self.lost.contains(token);
         for Wanted { token, .. } in asks.iter().filter(|wanted| !may_run(wanted.token)) {
             let how = match passed_on.contains(token) {

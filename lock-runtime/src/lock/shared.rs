@@ -8,6 +8,7 @@ use crate::lock::pending_asks::PendingAsks;
 use crate::lock::release::Releaser;
 use crate::lock::retained_locks::RetainedLocks;
 use crate::lock::watchdog::Watchdog;
+use crate::lock::watchdog::renewable::Renewable;
 use std::sync::Arc;
 
 /// State shared by a manager and its holds. Dropping the last of them ends the watchdog.
@@ -38,6 +39,24 @@ impl Shared {
     /// Identifies the manager within the process.
     pub(crate) fn manager(&self) -> usize {
         Arc::as_ptr(&self.context).addr()
+    }
+
+    /// Renews all locks at once, in the background.
+    pub(crate) fn renew_all(self: &Arc<Self>) {
+        let this = self.clone();
+        self.context.io.spawn_detached(async move {
+            this.each_hold(Renewable::renew_now).await;
+        });
+    }
+
+    /// Visits all holds, without blocking others for long.
+    pub(crate) async fn each_hold(&self, mut visit: impl FnMut(Arc<dyn Renewable>)) {
+        let mut after = None;
+        while let Some((last, holds)) = self.watchdog.portion(after) {
+            holds.into_iter().for_each(&mut visit);
+            after = Some(last);
+            tokio::task::yield_now().await;
+        }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Opens a Redis deployment.
 
-use crate::config::Config;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::redis::RedisEngine;
@@ -16,9 +15,7 @@ use crate::engine::redis::topology::cluster::seeds::SeedNodes;
 use crate::engine::redis::topology::router::Router;
 use crate::engine::redis::topology::sentinel::Sentinels;
 use crate::engine::redis::wire::encode::Encoding;
-use crate::engine::timeouts::Timeouts;
 use crate::error::LockError;
-use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
 use std::sync::Arc;
 
@@ -27,13 +24,7 @@ pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
 }
 
 async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
-    let Opening {
-        config,
-        timeouts,
-        io,
-        ..
-    } = &opening;
-    let topology = topology(config, timeouts, *io, url)?;
+    let topology = topology(&opening, url)?;
     let server: Arc<str> = topology.to_string().into();
     let is_sentinel = matches!(topology, Topology::Sentinel(_));
     match RedisEngine::connect(topology, opening).await {
@@ -57,15 +48,11 @@ async fn open_one(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> 
 }
 
 /// Returns the topology of the deployment at that URL.
-pub(crate) fn topology(
-    config: &Config,
-    timeouts: &Timeouts,
-    io: IoThread,
-    url: &str,
-) -> Result<Topology, LockError> {
+pub(crate) fn topology(opening: &Opening<'_>, url: &str) -> Result<Topology, LockError> {
+    let Opening { config, .. } = opening;
     match url.split_once("://").map(|(scheme, _)| scheme) {
         Some("redis-sentinel" | "rediss-sentinel") => {
-            let sentinels = Sentinels::start(io, url, config, timeouts)?;
+            let sentinels = Sentinels::start(opening, url)?;
             Ok(Topology::Sentinel(Arc::new(sentinels)))
         }
         Some("redis-cluster" | "rediss-cluster") => Ok(Topology::Cluster(Arc::new(

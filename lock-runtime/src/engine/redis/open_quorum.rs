@@ -18,14 +18,13 @@ pub(crate) fn open_quorum<'a>(opening: Opening<'a>, urls: &'a [String]) -> OpenF
 
 async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, LockError> {
     let Opening {
-        config,
         timeouts,
         io,
         handler,
         ..
     } = opening.clone();
     validate_quorum_size(urls)?;
-    let topologies = urls.iter().map(|url| topology(config, &timeouts, io, url));
+    let topologies = urls.iter().map(|url| topology(&opening, url));
     let topologies = topologies.collect::<Result<Vec<Topology>, LockError>>()?;
     let names: Vec<String> = topologies.iter().map(Topology::to_string).collect();
     let mut seen = HashSet::new();

@@ -163,6 +163,15 @@ impl Renewable for Hold {
         trace::renewal_failed(self.key(), error, remaining);
     }
 
+    fn renew_now(self: Arc<Self>) {
+        let (instant, now) = (time::now(), self.now());
+        let mut state = self.state();
+        if state.phase.is_held() && state.renew && !state.replaced && !state.is_kept {
+            state.renew_at = Some(instant);
+            self.reschedule(&mut state, (instant, now));
+        }
+    }
+
     fn token(&self) -> Token {
         self.token
     }

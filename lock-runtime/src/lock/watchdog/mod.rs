@@ -274,6 +274,8 @@ mod tests {
             unreachable!()
         }
 
+        fn renew_now(self: Arc<Self>) {}
+
         fn revoke(&self, _: &Wanted) -> bool {
             true
         }

@@ -31,6 +31,9 @@ pub(crate) trait Renewable: Send + Sync {
     /// Called when a renewal has failed.
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError);
 
+    /// Renews the lease now, which finds out whether the lock is still held.
+    fn renew_now(self: Arc<Self>);
+
     fn token(&self) -> Token;
 
     /// Returns `None` if the lock is lost.

@@ -1,22 +1,22 @@
 //! Sentinels: they name the master, and report failovers.
 //!
-//! The client subscribes to each Sentinel, and polls it from time to time in case a message is lost. The view
-//! with the newest epoch wins, since every failover increases the epoch. So a Sentinel that was cut off from
-//! the others leads no client back to a former master.
+//! The client subscribes to each Sentinel, and polls it from time to time in case a message is lost. [`views`] says which
+//! master is followed.
 
 pub(crate) mod url;
 pub(crate) mod views;
 
-use crate::config::Config;
 use crate::engine::credentials::Credentials;
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::event::{EngineEvent, EventHandler};
+use crate::engine::opening::Opening;
 use crate::engine::redis::address::Address;
 use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint, MasterEpoch};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
 use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::topology::sentinel::url::parse_url;
-use crate::engine::redis::topology::sentinel::views::{MasterView, Views};
+use crate::engine::redis::topology::sentinel::views::{Master, MasterView, Views};
 use crate::engine::redis::wire::reply::decode;
 use crate::engine::request::EngineFuture;
 use crate::engine::timeouts::Timeouts;
@@ -25,7 +25,7 @@ use crate::error::LockError;
 use crate::trace;
 use crate::util::backoff::fraction;
 use crate::util::io_thread::{IoThread, kept};
-use crate::util::time::deadline_in;
+use crate::util::time::{deadline_in, now};
 use redis::{Cmd, FromRedisValue};
 use std::collections::HashMap;
 use std::fmt;
@@ -38,8 +38,12 @@ use tokio::time::timeout_at;
 /// How often each Sentinel is polled.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
+/// How long the first master waits for the word of most Sentinels, once one has named it.
+const SETTLING: Duration = Duration::from_millis(500);
+
 /// The Sentinels of one master. Dropping the value stops polling.
 pub(crate) struct Sentinels {
+    io: IoThread,
     monitor: Arc<Monitor>,
     pollers: Vec<JoinHandle<()>>,
 }
@@ -50,6 +54,8 @@ struct Monitor {
     /// How to connect to the master, without its host.
     server: Address,
     views: watch::Sender<Views>,
+    /// Learns of each other master.
+    handler: EventHandler,
     /// The number of failovers that were followed.
     epoch: watch::Sender<u64>,
     /// Notified for each Sentinel that must be polled at once.
@@ -58,12 +64,14 @@ struct Monitor {
 
 impl Sentinels {
     /// Parses a URL like `redis-sentinel://user:password@h1,h2,h3/mymaster/0`, and starts polling.
-    pub(crate) fn start(
-        io: IoThread,
-        url: &str,
-        config: &Config,
-        timeouts: &Timeouts,
-    ) -> Result<Sentinels, LockError> {
+    pub(crate) fn start(opening: &Opening<'_>, url: &str) -> Result<Sentinels, LockError> {
+        let Opening {
+            config,
+            timeouts,
+            io,
+            handler,
+            ..
+        } = opening.clone();
         let tls = url.starts_with("rediss");
         let (hosts, master_name, database) = parse_url(url)?;
         let credentials = Credentials::of(config, hosts.credentials);
@@ -79,10 +87,8 @@ impl Sentinels {
             master_name,
             addresses: hosts.hosts.iter().map(format_address).collect(),
             server,
-            views: watch::Sender::new(Views {
-                by_sentinel: vec![None; addresses.len()],
-                master: None,
-            }),
+            views: watch::Sender::new(Views::of(addresses.len())),
+            handler,
             epoch: watch::Sender::new(0),
             poll_now: addresses.iter().map(|_| Notify::new()).collect(),
         });
@@ -95,33 +101,48 @@ impl Sentinels {
             io.spawn(kept(poll))
         };
         Ok(Sentinels {
+            io,
             pollers: addresses.into_iter().enumerate().map(poll).collect(),
             monitor,
         })
     }
 
-    /// Waits until a Sentinel has named the master, and returns it. Fails if none can name it.
+    /// Waits until most Sentinels have named the master, or one has, and the others fail or are silent. Fails if none can
+    /// name it.
     pub(crate) async fn master(&self) -> Result<Endpoint, EngineError> {
         let mut views = self.monitor.views.subscribe();
-        let settled = views.wait_for(|views| views.master.is_some() || views.all_failed());
-        let Ok(views) = settled.await else {
-            let words = "the Sentinel monitor has stopped";
-            return Err(EngineError::new(EngineErrorKind::NotConnected, words));
-        };
-        match &views.master {
-            Some((address, _)) => {
-                let epoch = MasterEpoch::new(self.monitor.epoch.subscribe());
-                Ok(Endpoint::of_master(address.clone(), epoch))
+        let is_settled = |views: &Views| views.master.is_some() || views.all_failed();
+        let named = views.wait_for(|views| is_settled(views) || views.named().next().is_some());
+        let is_there = named.await.is_ok();
+        if is_there {
+            let settled = views.wait_for(is_settled);
+            if self
+                .io
+                .timeout_at(deadline_in(SETTLING), settled)
+                .await
+                .is_err()
+            {
+                self.monitor.update(true, |_| {});
             }
-            None => Err(self.monitor.no_master_error(&views)),
+        }
+        let views = views.borrow();
+        match &views.master {
+            Some(master) => {
+                let epoch = MasterEpoch::new(self.monitor.epoch.subscribe());
+                Ok(Endpoint::of_master(master.address.clone(), epoch))
+            }
+            None if is_there => Err(self.monitor.no_master_error(&views)),
+            None => {
+                let words = "the Sentinel monitor has stopped";
+                Err(EngineError::new(EngineErrorKind::NotConnected, words))
+            }
         }
     }
 
     /// Returns the shortest time after which a silent master counts as down.
     pub(crate) fn down_after(&self) -> Option<Duration> {
         let views = self.monitor.views.borrow();
-        let views = views.by_sentinel.iter().flatten().flatten();
-        views.filter_map(|view| view.down_after).min()
+        views.named().filter_map(|view| view.down_after).min()
     }
 }
 
@@ -135,6 +156,11 @@ impl Discovery for Sentinels {
     }
 
     fn connection_failed(&self) {
+        self.monitor.update(false, |views| {
+            if let Some(master) = &mut views.master {
+                master.failed_at = Some(now());
+            }
+        });
         self.monitor.poll_now.iter().for_each(Notify::notify_one);
     }
 }
@@ -228,30 +254,42 @@ impl Monitor {
         Ok(MasterView {
             epoch: number("config-epoch").unwrap_or(0),
             master,
+            is_down: info
+                .get("flags")
+                .is_some_and(|flags| flags.contains("_down")),
             down_after: number("down-after-milliseconds").map(Duration::from_millis),
         })
     }
 
-    /// Records a Sentinel's view, or its failure if it has not reported a view before.
+    /// Records a Sentinel's view, or its failure.
     fn record(&self, index: usize, view: Result<MasterView, EngineError>) {
+        self.update(false, |views| views.record(index, view));
+    }
+
+    /// Changes the views, and follows the master that they name then. `waited`: see [`Views::next`].
+    fn update(&self, waited: bool, change: impl FnOnce(&mut Views)) {
         let mut followed = None;
-        self.views.send_if_modified(|views| {
-            let known = &mut views.by_sentinel[index];
-            match (&known, &view) {
-                (Some(Ok(known)), Ok(view)) if known == view => return false,
-                (Some(_), Err(_)) => return false,
-                _ => *known = Some(view),
-            }
-            if let Some(master) = views.newer_master() {
-                let address = Arc::new(self.server.with_host(&master));
-                let before = views.master.replace((address.clone(), master));
-                followed = before.map(|(before, _)| (before, address));
-                self.epoch.send_modify(|epoch| *epoch += 1);
-            }
-            true
+        self.views.send_modify(|views| {
+            change(views);
+            let Some(view) = views.next(waited) else {
+                return;
+            };
+            let (node, epoch) = (view.master.clone(), view.epoch);
+            let address = Arc::new(self.server.with_host(&node));
+            let master = Master {
+                address: address.clone(),
+                node,
+                epoch,
+                since: now(),
+                failed_at: None,
+            };
+            let before = views.master.replace(master);
+            followed = before.map(|before| (before.address, address));
+            self.epoch.send_modify(|epoch| *epoch += 1);
         });
         if let Some((before, now)) = followed {
             trace::master_followed(self, &*before, &*now);
+            (self.handler)(EngineEvent::MasterChanged);
         }
     }
 
