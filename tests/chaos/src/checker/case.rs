@@ -192,6 +192,14 @@ impl<'h> Case<'h> {
         faults.filter(|fault| fault.kind.target() != FaultTarget::Holder)
     }
 
+    /// Returns `true` if the call may have been asked for a lock by then.
+    pub fn was_asked(&self, call: &Call, by: u64) -> bool {
+        self.revocations.iter().any(|revocation| {
+            let mut keys = call.keys.iter();
+            revocation.from < by && keys.any(|key| revocation.hits(call.worker, *key))
+        })
+    }
+
     /// Returns for how long a call that lost its lock by the fault may continue, to `end`. Its next renewal finds a lock
     /// that was taken by force.
     pub fn unaware(&self, fault: &Fault, call: &Call, end: u64) -> u64 {

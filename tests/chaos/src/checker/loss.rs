@@ -123,12 +123,8 @@ fn was_taken(case: &Case<'_>, call: &Call, end: u64) -> bool {
 fn revoked(case: &Case<'_>, verdict: &mut Verdict, call: &Call) {
     let end = call.over().unwrap_or(case.end);
     verdict.lost += 1;
-    let was_asked = case.revocations.iter().any(|revocation| {
-        let mut keys = call.keys.iter();
-        revocation.from < end && keys.any(|key| revocation.hits(call.worker, *key))
-    });
     // A call of several keys is one for each of them.
-    if !was_asked {
+    if !case.was_asked(call, end) {
         let text = format!(
             "{} lost the lock by {}, as somebody had asked for it, which nobody had",
             call.name(),

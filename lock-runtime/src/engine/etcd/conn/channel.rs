@@ -23,10 +23,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The longest time that a request can be without a reply: a server gives a proposal up after 5 s and two election
-/// timeouts.
-const MAX_REPLY_TIME: Duration = Duration::from_secs(10);
-
 /// How to log in when the server no longer knows the token: the password may be another one by then.
 pub(crate) struct LoginAgain {
     pub(crate) io: IoThread,
@@ -157,7 +153,14 @@ impl Channel {
             return reply;
         }
         self.state.probe_soon();
-        let reply = timeout_at(deadline_in(MAX_REPLY_TIME), call).await;
+        // A member may answer pings, and have passed the request on to a leader that died.
+        let timeouts = &self.again.timeouts;
+        let silence = match timeouts.is_open() {
+            true => timeouts.command,
+            // Connecting to it is bounded anyway.
+            false => timeouts.connect,
+        };
+        let reply = timeout_at(deadline_in(silence), call).await;
         reply.unwrap_or_else(|_| Err(Failure::no_reply(NO_REPLY)))
     }
 }

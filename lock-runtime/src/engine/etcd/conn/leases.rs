@@ -7,6 +7,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::conn::client::Client;
+use crate::engine::etcd::conn::connection::Connection;
 use crate::engine::etcd::conn::server_lease::{LeaseUse, ServerLease, seconds_of};
 use crate::engine::etcd::wire::error::Failure;
 use crate::engine::etcd::wire::messages::{LeaseGrantRequest, LeaseGrantResponse};
@@ -14,9 +15,14 @@ use crate::util::clock::{Clock, Timestamp};
 use crate::util::join_all::join_all;
 use crate::util::sync::{Mutex, MutexGuard};
 use crate::util::time::{deadline_in, elapsed_since, now, sleep_until};
+use std::future::poll_fn;
 use std::sync::{Arc, Weak};
+use std::task::Poll;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
+
+/// After what time without a reply a lease is asked for once more.
+const GRANT_AGAIN: Duration = Duration::from_millis(500);
 
 pub(crate) struct Leases {
     client: Arc<Client>,
@@ -110,8 +116,32 @@ impl Leases {
         Ok(Arc::new(share))
     }
 
+    /// Has a lease granted. A member loses what it has passed on to a leader that died, and answers all else: so the request
+    /// is repeated, which does no harm. A lease that nobody uses ends by itself.
     async fn grant(&self, seconds: u64) -> Result<ServerLease, EngineError> {
         let connection = self.client.connection().await?;
+        let mut tries = Vec::new();
+        loop {
+            tries.push(Box::pin(self.try_grant(&connection, seconds)));
+            let granted = poll_fn(|context| {
+                let mut tries = tries.iter_mut();
+                let ready = tries.find_map(|it| match it.as_mut().poll(context) {
+                    Poll::Ready(granted) => Some(granted),
+                    Poll::Pending => None,
+                });
+                ready.map_or(Poll::Pending, Poll::Ready)
+            });
+            if let Ok(granted) = timeout_at(deadline_in(GRANT_AGAIN), granted).await {
+                return granted;
+            }
+        }
+    }
+
+    async fn try_grant(
+        &self,
+        connection: &Connection,
+        seconds: u64,
+    ) -> Result<ServerLease, EngineError> {
         let sent = self.clock.now();
         let ttl = i64::try_from(seconds).unwrap_or(i64::MAX);
         let method = "/etcdserverpb.Lease/LeaseGrant";

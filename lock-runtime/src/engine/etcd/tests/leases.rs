@@ -90,6 +90,15 @@ async fn a_lease_counts_from_before_the_request_that_granted_it() {
     client.end(&claim).await;
 }
 
+/// A leader that died has lost the first two requests. The command timeout is longer than the test.
+#[tokio::test]
+async fn a_grant_without_a_reply_is_asked_for_again() {
+    let client = Client::connect().await;
+    client.server.lose_grants(2);
+    let claim = client.acquire().await;
+    client.end(&claim).await;
+}
+
 /// A leader that was frozen has leases revoked that were kept alive meanwhile.
 #[tokio::test]
 async fn a_lease_that_is_kept_alive_proves_no_more() {

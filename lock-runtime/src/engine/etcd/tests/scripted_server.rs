@@ -61,6 +61,8 @@ struct Stored {
     is_compacted: bool,
     /// No transaction gets a reply, and one that draws a fencing token ends the connection.
     is_silent: bool,
+    /// So many leases are asked for in vain.
+    lost_grants: usize,
     /// So many transactions are refused since the users have changed after the login.
     old_tokens: usize,
 }
@@ -97,6 +99,11 @@ impl ScriptedServer {
     /// Has the server reply late when it has granted a lease.
     pub(crate) fn be_slow(&self, clock: Clock) {
         self.shared.stored().clock = Some(clock);
+    }
+
+    /// Replies to no request for a lease but those after so many.
+    pub(crate) fn lose_grants(&self, count: usize) {
+        self.shared.stored().lost_grants = count;
     }
 
     /// Has another client hold the lock `row`.
@@ -247,6 +254,9 @@ async fn reply_to(
         }
         return pending().await;
     }
+    if method == "/etcdserverpb.Lease/LeaseGrant" && shared.stored().loses_grant() {
+        return pending().await;
+    }
     let mut status = HeaderMap::new();
     if let Some((code, words)) = shared.stored().refusal(method) {
         status.insert("grpc-status", HeaderValue::from_static(code));
@@ -343,6 +353,12 @@ impl Stored {
     fn header(&self) -> Option<Header> {
         let revision = self.revision;
         Some(Header { revision })
+    }
+
+    fn loses_grant(&mut self) -> bool {
+        let is_lost = self.lost_grants > 0;
+        self.lost_grants = self.lost_grants.saturating_sub(1);
+        is_lost
     }
 
     /// Returns the status of a request that is not carried out.
