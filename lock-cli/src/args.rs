@@ -171,7 +171,7 @@ pub(crate) struct Revoke {
     #[arg(long, conflicts_with = "all")]
     pub(crate) token: Option<String>,
 
-    /// Means all that share the lock
+    /// Means whoever has the lock, also if several share it
     #[arg(long)]
     pub(crate) all: bool,
 
@@ -186,7 +186,7 @@ pub(crate) struct Revoke {
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Does not ask whether that is meant
+    /// Does not ask whether that is meant, if `--token` or `--all` says who is: another may have the lock by now
     #[arg(short, long)]
     pub(crate) yes: bool,
 }

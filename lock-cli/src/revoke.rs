@@ -16,10 +16,11 @@ pub(crate) async fn revoke(
 ) -> Result<u8, Failure> {
     let locks = connect_to_revoke(server).await?;
     let meant = meant(&locks, options).await?;
-    if !meant.is_empty() && !options.yes {
+    if !meant.is_empty() {
         confirm(options, &meant)?;
     }
-    if !meant.is_empty() && !as_json {
+    // Another client is not asked.
+    if meant.iter().any(|it| it.process().is_some()) && !as_json {
         say(&format!(
             "waiting up to {} for it to stop",
             duration(options.grace)
@@ -60,7 +61,11 @@ async fn meant(locks: &LockManager, options: &Revoke) -> Result<Vec<ClaimInfo>, 
     };
     let meant: Vec<_> = found.holders().iter().filter(is_meant).cloned().collect();
     if meant.is_empty() && !found.holders().is_empty() {
-        let message = "no holder has this token; `locks show` prints them";
+        let message = format!(
+            "nothing was done: `{}` is held by {} with another token; `locks show` prints it",
+            options.key,
+            names(found.holders())
+        );
         return Err(Failure::new(USAGE, message));
     }
     if meant.len() > 1 && !options.all {
@@ -76,29 +81,39 @@ async fn meant(locks: &LockManager, options: &Revoke) -> Result<Vec<ClaimInfo>, 
     Ok(meant)
 }
 
+/// Makes sure that these holders are meant: another may have the lock by now than the one that was seen.
 fn confirm(options: &Revoke, meant: &[ClaimInfo]) -> Result<(), Failure> {
+    let is_named = options.token.is_some() || options.all;
+    if options.yes && is_named {
+        return Ok(());
+    }
     let danger = match options.force {
         true => "; if it does not, take the lock away, so that two may run at once",
         false => "",
     };
-    let question = format!("Ask {} to stop{danger}?", names(meant));
-    match ask(&question) {
-        Some(true) => Ok(()),
-        Some(false) => Err(Failure::new(USAGE, "nothing was done")),
-        None => {
-            let message = "nobody can be asked whether that is meant; add `--yes`";
-            Err(Failure::new(USAGE, message))
-        }
-    }
+    let question = format!("Ask {} to stop{danger}?", escaped(&names(meant)));
+    let reason = match (ask(&question), meant) {
+        (Some(true), _) => return Ok(()),
+        (Some(false), _) => "nothing was done".to_owned(),
+        (None, [sole]) if !is_named => format!(
+            "`{}` is held by {}, and nobody can be asked whether that is meant; add `--yes` and `--token {}`, or `--all` for \
+             whoever has the lock",
+            options.key,
+            who(sole),
+            sole.token()
+        ),
+        (None, _) => "nobody can be asked whether that is meant; add `--yes`".to_owned(),
+    };
+    Err(Failure::new(USAGE, reason))
 }
 
 fn names(holders: &[ClaimInfo]) -> String {
-    let names: Vec<_> = holders.iter().map(|it| escaped(&who(it))).collect();
+    let names: Vec<_> = holders.iter().map(who).collect();
     names.join(" and ")
 }
 
 fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> String {
-    let (key, holders) = (escaped(&options.key), names(meant));
+    let (key, holders) = (escaped(&options.key), escaped(&names(meant)));
     match revoked {
         Revocation::Stopped { after, .. } => {
             format!(
@@ -114,9 +129,12 @@ fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> Stri
             )
         }
         Revocation::NotStopped { holders: left, .. } => {
+            // The token: by then another may have the lock.
+            let tokens: Vec<_> = left.iter().map(|it| escaped(it.token())).collect();
+            let token = format!("`--token {}`", tokens.join("` or `--token "));
             if meant.iter().all(|it| it.process().is_none()) && !options.force {
                 return format!(
-                    "{key}: {holders} has it, which cannot be asked; make sure that it is dead, then `--force`\n"
+                    "{key}: {holders} has it, which cannot be asked; make sure that it is dead, then add `--force` and {token}\n"
                 );
             }
             let lease = left.first().map(rest_of_lease).unwrap_or_default();
@@ -125,7 +143,8 @@ fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> Stri
                 false => ", or `--force`, so that two may run at once",
             };
             format!(
-                "{key}: asked {holders}, who still has it; its lease: {lease}; repeat it with a longer `--grace`{advice}\n"
+                "{key}: asked {holders}, who still has it, and may stop yet; its lease: {lease}; repeat it with {token}, and a longer \
+                 `--grace`{advice}\n"
             )
         }
         Revocation::Taken { fencing_token, .. } => format!(
