@@ -68,6 +68,11 @@ impl Server {
     pub(crate) fn prefix(&self) -> &str {
         self.prefix.as_deref().unwrap_or("lock:")
     }
+
+    /// Returns the time limit for each request.
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(Duration::from_millis(500))
+    }
 }
 
 #[derive(Debug, Subcommand)]

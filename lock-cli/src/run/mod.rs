@@ -10,28 +10,47 @@ use crate::connect::connect;
 use crate::exit::{Failure, LOST, of_signal, with_causes};
 use crate::output::say;
 use command::Command;
-use lock_runtime::{LockError, LockGuard};
+use lock_runtime::{LockError, LockGuard, LockManager};
 use signals::Signals;
 use std::ffi::OsString;
 use supervise::supervise;
+use tokio::time::timeout;
+
+/// How many requests may be under way, one after the other, when the command has ended.
+const LAST_REQUESTS: u32 = 4;
 
 /// Returns the exit code.
 pub(crate) async fn run(server: &Server, options: &Run) -> Result<u8, Failure> {
     let mut signals = Signals::listen()?;
+    let locks = tokio::select! {
+        biased;
+        signal = signals.next() => return Ok(of_signal(signal.as_raw())),
+        connected = connect(server) => connected?,
+    };
+    let ended = under_lock(&locks, options, &mut signals).await;
+    // Its report would outlive it. The server may be out of reach.
+    let _ = timeout(server.timeout() * LAST_REQUESTS, locks.shutdown()).await;
+    ended
+}
+
+async fn under_lock(
+    locks: &LockManager,
+    options: &Run,
+    signals: &mut Signals,
+) -> Result<u8, Failure> {
     let guard = tokio::select! {
         biased;
         signal = signals.next() => return Ok(of_signal(signal.as_raw())),
-        acquired = acquire(server, options) => acquired?,
+        acquired = acquire(locks, options) => acquired?,
     };
     let environment = environment(&guard, options).await?;
     // After the guard, so that it ends before the guard if this panics.
     let mut command = Command::start(&options.command, environment)?;
-    let code = supervise(&mut command, &guard, options.grace, &mut signals).await?;
+    let code = supervise(&mut command, &guard, options.grace, signals).await?;
     release(guard, code).await
 }
 
-async fn acquire(server: &Server, options: &Run) -> Result<LockGuard, Failure> {
-    let locks = connect(server).await?;
+async fn acquire(locks: &LockManager, options: &Run) -> Result<LockGuard, Failure> {
     let mut lock = locks.lock(&options.key);
     lock = lock.ttl(options.ttl).wait(options.wait);
     // Not its arguments, which may have secrets.

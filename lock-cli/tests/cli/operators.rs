@@ -1,13 +1,15 @@
 //! `locks list`, `top`, `processes` and `revoke`.
 
-use crate::program::{code, hold, locks, output, run, text};
+use crate::program::{code, hold, hold_at, locks, output, run, run_at, text};
 use lock_runtime::{Config, ReleaseMode};
+use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::permissions;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::server::Server;
 use lock_test_support::time::{eventually, patient, soon};
 use lock_test_support::worker::Worker;
+use lock_test_support::zookeeper::ZooKeeper;
 use serde_json::Value;
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
@@ -104,6 +106,30 @@ fn locks_and_processes_are_listed() {
     }
     waiter.expect("runs");
     waiter.succeeds();
+}
+
+/// Returns how many processes are listed.
+fn processes(url: &str) -> usize {
+    let ended = output(url, "processes --json --timeout 10s", &[]);
+    assert_eq!(code(&ended), 0, "{url}: {}", text(&ended.stderr));
+    text(&ended.stdout).lines().count()
+}
+
+#[test]
+fn command_that_has_ended_is_no_process() {
+    let redis = Server::start();
+    let (postgres, etcd, zookeeper) = (Postgres::start(), Etcd::start(), ZooKeeper::start());
+    for url in [redis.url(), postgres.url(), etcd.url(), zookeeper.url()] {
+        let mut holder = hold_at(&url, "k");
+        let mut waiter = run_at(&url, "k --wait 1m", "true");
+        eventually("both are listed", || processes(&url) == 2);
+        waiter.signal("TERM");
+        assert_eq!(waiter.ends().code(), Some(143));
+        assert_eq!(processes(&url), 1, "{url}");
+        holder.order("end");
+        holder.succeeds();
+        assert_eq!(processes(&url), 0, "{url}");
+    }
 }
 
 fn revoke(server: &Server, more: &[&str]) -> (i32, String, String) {

@@ -21,15 +21,25 @@ pub(crate) fn locks(url: &str, line: &str, command: &[&str]) -> Command {
 
 /// Starts `locks run KEY OPTIONS -- sh -c SCRIPT`, whose events are awaited.
 pub(crate) fn run(server: &Server, line: &str, script: &str) -> Worker {
+    run_at(&server.url(), line, script)
+}
+
+/// Like [`run`], on any server.
+pub(crate) fn run_at(url: &str, line: &str, script: &str) -> Worker {
     let command = ["--", "sh", "-c", script];
     // A busy machine replies late.
     let line = format!("run {line} --timeout 10s");
-    Worker::run(locks(&server.url(), &line, &command))
+    Worker::run(locks(url, &line, &command))
 }
 
 /// Holds a lock until the next order, which is reported when it is acquired.
 pub(crate) fn hold(server: &Server, line: &str) -> Worker {
-    let holder = run(server, line, "echo '@ holds'; read _");
+    hold_at(&server.url(), line)
+}
+
+/// Like [`hold`], on any server.
+pub(crate) fn hold_at(url: &str, line: &str) -> Worker {
+    let holder = run_at(url, line, "echo '@ holds'; read _");
     holder.expect("holds");
     holder
 }
