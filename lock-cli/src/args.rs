@@ -84,7 +84,8 @@ pub(crate) enum Command {
     },
     /// Lists the locks in use, in the order of their keys
     ///
-    /// On Redis it finds what the processes report: of each the 64 locks that it has held longest, and those that it waits for.
+    /// On Redis it finds what the processes report: of each the 64 locks that it has held longest, and 64 of those that it waits
+    /// for. It says if there are others.
     List(List),
     /// Shows the locks that are held longest, and how many there are
     Top {
@@ -153,6 +154,13 @@ pub(crate) struct List {
     /// The greatest number of locks that are looked at
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub(crate) limit: usize,
+}
+
+impl List {
+    /// Returns `true` if some locks are meant, and not all.
+    pub(crate) fn chooses(&self) -> bool {
+        !self.beginning.is_empty() || self.longer_than.is_some() || self.waiting
+    }
 }
 
 /// Gets a lock back: asks its holder to stop, and waits until it has

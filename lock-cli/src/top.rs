@@ -3,7 +3,7 @@
 use crate::args::{List, Server};
 use crate::connect::connect_to_look;
 use crate::exit::{DONE, Failure};
-use crate::list::{chosen, longest, overview};
+use crate::list::{Unlisted, chosen, longest, overview, say_unlisted};
 use crate::output::{clear, height, print, print_json};
 use crate::show::object;
 use lock_runtime::{LockInfo, LockManager};
@@ -38,7 +38,14 @@ async fn look(locks: &LockManager, options: &List, as_json: bool) -> Result<(), 
         limit: options.limit.max(MOST),
         ..options.clone()
     };
-    let mut found = chosen(locks, &all).await?;
+    let (mut found, is_cut) = chosen(locks, &all).await?;
+    let unlisted = Unlisted::of(locks, options).await;
+    say_unlisted(unlisted.all);
+    // Whether others are meant, too, is unknown.
+    let more = match options.chooses() {
+        true => 0,
+        false => unlisted.held,
+    };
     found.sort_by_key(|lock| Reverse(longest(lock)));
     let lines = height().map_or(usize::MAX, |lines| lines.saturating_sub(5).max(1));
     let shown = &found[..found.len().min(options.limit)];
@@ -47,18 +54,22 @@ async fn look(locks: &LockManager, options: &List, as_json: bool) -> Result<(), 
         return Ok(());
     }
     let shown = &shown[..shown.len().min(lines)];
-    print(&format!("{}\n\n{}", summary(&found), overview(shown)));
-    if shown.len() < found.len() {
-        print(&format!("and {} more\n", found.len() - shown.len()));
+    let at_least = if is_cut { "at least " } else { "" };
+    let summary = summary(&found, more);
+    print(&format!("{at_least}{summary}\n\n{}", overview(shown)));
+    let left = (found.len() - shown.len()) as u64 + more;
+    if left > 0 {
+        print(&format!("and {left} more\n"));
     }
     Ok(())
 }
 
-fn summary(found: &[LockInfo]) -> String {
+/// `more`: those that are held, and not found.
+fn summary(found: &[LockInfo], more: u64) -> String {
     let is_kept = |lock: &&LockInfo| lock.holders().iter().any(|holder| holder.is_kept());
     let kept = found.iter().filter(is_kept).count();
     let held = found.iter().filter(|lock| !lock.holders().is_empty());
-    let held = held.count() - kept;
+    let held = (held.count() - kept) as u64 + more;
     let waiting: u64 = found.iter().map(|lock| lock.waiting()).sum();
     let locks = if held == 1 { "lock" } else { "locks" };
     let processes = if waiting == 1 { "process" } else { "processes" };

@@ -380,7 +380,7 @@ impl Config {
     /// Sets what the process tells others of itself. The default is [`Report::Periodic`].
     ///
     /// A report is one small text on the lock server: service, version, host and process id, counts, and the 64 locks that it
-    /// has held longest and those that it waits for, with keys, templates and labels. [`inspect`](crate::LockManager::inspect),
+    /// has held longest and 64 of those that it waits for, with keys, templates and labels. [`inspect`](crate::LockManager::inspect),
     /// [`list`](crate::LockManager::list) and [`processes`](crate::LockManager::processes) read it, for the people who
     /// operate the service. It is written beside the calls, none of which waits for it, and vanishes with a shutdown, three minutes
     /// after the last one, or with the session. If the process lacks the rights for it, its locks work nevertheless.

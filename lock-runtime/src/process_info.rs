@@ -38,6 +38,25 @@ pub struct ProcessInfo {
     pub(crate) age: Option<Duration>,
     pub(crate) holds: Vec<ReportedHold>,
     pub(crate) waits: Vec<ReportedWait>,
+    pub(crate) unlisted: Unlisted,
+}
+
+/// How many locks a report does not name. One that is renewed while it is composed may count twice.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Unlisted {
+    /// By guards.
+    pub(crate) held: u64,
+    /// Kept, or waited for.
+    pub(crate) other: u64,
+}
+
+impl Unlisted {
+    pub(crate) fn add(&mut self, is_held: bool) {
+        match is_held {
+            true => self.held += 1,
+            false => self.other += 1,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +138,20 @@ impl ProcessInfo {
     #[must_use]
     pub fn lost(&self) -> Option<u64> {
         self.counts.map(|counts| counts.lost)
+    }
+
+    /// Returns how many locks its guards held that its report does not name: on Redis, [`LockManager::list`](crate::LockManager::list)
+    /// finds these only by a [scan](crate::List::scan). A report names the 64 that were held longest, if their keys have no
+    /// more than 200 bytes. Zero on the other servers, which are listed without reports.
+    #[must_use]
+    pub fn unlisted_held(&self) -> u64 {
+        self.unlisted.held
+    }
+
+    /// Returns the same number, with the locks that it kept or waited for.
+    #[must_use]
+    pub fn unlisted(&self) -> u64 {
+        self.unlisted.held.saturating_add(self.unlisted.other)
     }
 
     /// Returns the time since the report, if the server knows it.

@@ -1,7 +1,7 @@
 //! `locks list`, `top`, `processes` and `revoke`.
 
 use crate::program::{code, hold, hold_at, locks, output, run, run_at, text};
-use lock_runtime::{Config, ReleaseMode};
+use lock_runtime::{Config, ReleaseMode, Report};
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
 use lock_test_support::permissions;
@@ -396,6 +396,44 @@ fn longest_holds_are_shown_first() {
         worker.order("end");
         worker.succeeds();
     }
+}
+
+/// A report names 64 locks.
+#[tokio::test]
+async fn totals_count_what_the_reports_do_not_name() {
+    let server = Server::start();
+    let config = Config::new(server.url())
+        .service("orders")
+        .report(Report::Live);
+    let locks = connected(patient(config)).await;
+    let mut guards = Vec::new();
+    for number in 0..100 {
+        let lock = locks.lock(format!("order:{number}"));
+        guards.push(lock.ttl(Duration::from_secs(300)).acquire().await.unwrap());
+    }
+    let hint = "do not name 36 more locks; `--scan` finds them";
+    eventually("the others are counted", || {
+        let ended = output(&server.url(), "list", &[]);
+        text(&ended.stderr).contains(hint)
+    });
+    let top = printed(&server, "top --limit 10", &[]);
+    let summary = "100 locks held, 0 processes waiting\n";
+    assert!(top.starts_with(summary), "{top}");
+    assert!(top.ends_with("and 90 more\n"), "{top}");
+    let some = output(&server.url(), "list none:", &[]);
+    assert!(text(&some.stderr).contains(hint));
+
+    let all = output(&server.url(), "list --scan", &[]);
+    assert_eq!(text(&all.stdout).lines().count(), 101);
+    assert!(all.stderr.is_empty(), "{}", text(&all.stderr));
+    let top = printed(&server, "top --scan", &[]);
+    assert!(top.starts_with(summary), "{top}");
+    let cut = output(&server.url(), "list --scan --waiting --limit 50", &[]);
+    assert!(text(&cut.stderr).contains("no more than 50 locks"));
+    for guard in guards {
+        guard.release().await.unwrap();
+    }
+    locks.shutdown().await;
 }
 
 #[tokio::test]

@@ -214,7 +214,9 @@ impl LockManager {
     /// [1000 of them](List::limit) at the most. It changes nothing.
     ///
     /// On Redis it finds what the processes have [reported](crate::Config::report): of each process the 64 locks that it has
-    /// held longest, and those that it waits for, as far as 16 KB have room for them, and no keys above 200 bytes. [`scan`](List::scan) finds all. The other servers find all at once.
+    /// held longest, and 64 of those that it waits for, as far as 16 KB have room for them, and no keys above 200 bytes.
+    /// [`ProcessInfo::unlisted`](crate::ProcessInfo::unlisted) counts the others, and [`scan`](List::scan) finds them. The other
+    /// servers find all at once.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};

@@ -78,13 +78,12 @@ impl ClaimEvents {
         None
     }
 
-    /// Returns claims with the names of their locks, `most` of them at the most.
-    pub(crate) fn some(&self, most: usize) -> Vec<(Token, Arc<str>)> {
+    /// Returns claims with the names of their locks, `most` of them at the most, and how many there are.
+    pub(crate) fn some(&self, most: usize) -> (Vec<(Token, Arc<str>)>, usize) {
         let inboxes = self.inboxes();
         let claims = inboxes.iter().take(most);
-        claims
-            .map(|(token, (_, name))| (*token, name.clone()))
-            .collect()
+        let claims = claims.map(|(token, (_, name))| (*token, name.clone()));
+        (claims.collect(), inboxes.len())
     }
 
     #[cfg(test)]

@@ -9,7 +9,7 @@ use crate::lock::report::text::parse;
 use crate::lock_info::{ClaimInfo, ClaimReport, LockInfo, Mode};
 use crate::options::validate_key;
 use crate::process::ProcessId;
-use crate::process_info::ProcessInfo;
+use crate::process_info::{ProcessInfo, Unlisted};
 use crate::util::time::{deadline_in, now};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -57,8 +57,13 @@ pub(crate) async fn told(context: &Context, of: Option<&[ProcessId]>) -> Result<
     let deadline = deadline_in(context.command_timeout);
     let reports = context.engine.reports(of, deadline).await;
     let reports = reports.map_err(|error| context.server_unavailable(error))?;
-    let told = reports.iter().filter_map(parse);
-    Ok(told.map(|info| (info.id, Arc::new(info))).collect())
+    let told = reports.iter().filter_map(parse).map(|mut info| {
+        if context.engine.has_index() {
+            info.unlisted = Unlisted::default();
+        }
+        (info.id, Arc::new(info))
+    });
+    Ok(told.collect())
 }
 
 /// Adds to a lock what the processes tell of their claims.

@@ -5,14 +5,15 @@ use crate::lock::context::Context;
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::watchdog::Watchdog;
 use crate::lock::watchdog::renewable::{Renewable, Since};
-use crate::process_info::{ReportedHold, ReportedWait};
+use crate::process_info::{ReportedHold, ReportedWait, Unlisted};
 use std::sync::Arc;
 
 /// The greatest number of holds, and that of waits.
 const MOST: usize = 64;
 
-/// Returns the holds whose guards have had them longest, and if there is room, those that are kept without a guard.
-pub(crate) async fn longest_holds(watchdog: &Watchdog) -> Vec<ReportedHold> {
+/// Returns the holds whose guards have had them longest, and if there is room, those that are kept without a guard. Counts
+/// the others.
+pub(crate) async fn longest_holds(watchdog: &Watchdog, more: &mut Unlisted) -> Vec<ReportedHold> {
     let mut longest: Vec<(Since, Arc<dyn Renewable>)> = Vec::new();
     let mut after = None;
     while let Some((last, holds)) = watchdog.portion(after) {
@@ -26,7 +27,9 @@ pub(crate) async fn longest_holds(watchdog: &Watchdog) -> Vec<ReportedHold> {
         longest.sort_by_key(identity);
         // One that was renewed meanwhile is found again.
         longest.dedup_by_key(|it| identity(it));
-        longest.truncate(MOST);
+        for (since, _) in longest.drain(longest.len().min(MOST)..) {
+            more.add(matches!(since, Since::Held(_)));
+        }
         after = Some(last);
         // The leases of others are due.
         tokio::task::yield_now().await;
@@ -35,13 +38,15 @@ pub(crate) async fn longest_holds(watchdog: &Watchdog) -> Vec<ReportedHold> {
     lines.collect()
 }
 
-/// Returns the claims that wait on the server.
+/// Returns the claims that wait on the server. Counts those for which there is no room.
 pub(crate) fn waits<T>(
     context: &Context,
     queues: &LocalQueues<T>,
     claims: &ClaimEvents,
+    more: &mut Unlisted,
 ) -> Vec<ReportedWait> {
-    let waiting = claims.some(MOST);
+    let (waiting, all) = claims.some(MOST);
+    more.other += (all - waiting.len()) as u64;
     let lines = waiting.into_iter().map(|(token, name)| ReportedWait {
         token: context.engine.shown_as(token).to_string().into(),
         callers: queues.waiting(&name, token.limit()) as u64,

@@ -8,6 +8,7 @@ use crate::lock::report::contents::{longest_holds, waits};
 use crate::lock::report::text::{ENDED, first_line, report};
 use crate::lock::shared::Shared;
 use crate::options::Report;
+use crate::process_info::Unlisted;
 use crate::util::io_thread::kept;
 use crate::util::time::{deadline_in, now};
 use std::sync::{Arc, Weak};
@@ -68,13 +69,15 @@ impl Reported {
         let reporter = &context.reporter;
         let text = match reporter.begin() || context.engine.report_pace().regular.is_some() {
             true => {
-                let holds = longest_holds(&shared.watchdog).await;
-                let waits = waits(context, &self.queues, &self.claims);
+                let mut more = Unlisted::default();
+                let holds = longest_holds(&shared.watchdog, &mut more).await;
+                let waits = waits(context, &self.queues, &self.claims, &mut more);
                 report(
                     &reporter.identity,
                     &context.telemetry.stats(self.queues.kept()),
                     &holds,
                     &waits,
+                    more,
                 )
             }
             false => first_line(&reporter.identity),

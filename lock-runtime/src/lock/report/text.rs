@@ -4,7 +4,7 @@
 
 use crate::engine::operations::{MAX_TEXT, StoredReport};
 use crate::lock::report::identity::Identity;
-use crate::process_info::{ProcessInfo, ReportedCounts, ReportedHold, ReportedWait};
+use crate::process_info::{ProcessInfo, ReportedCounts, ReportedHold, ReportedWait, Unlisted};
 use crate::stats::Stats;
 use std::fmt::Write;
 use std::str::FromStr;
@@ -18,6 +18,9 @@ const KEPT: &str = "kept";
 
 /// The report of a process that has shut down, which tells of no process.
 pub(crate) const ENDED: &str = "";
+
+/// The room for the last line, which counts what has no room.
+const MAX_LAST: usize = 64;
 
 /// The greatest length of a field in bytes.
 const MAX_FIELD: usize = 200;
@@ -42,6 +45,7 @@ pub(crate) fn report(
     stats: &Stats,
     holds: &[ReportedHold],
     waits: &[ReportedWait],
+    mut more: Unlisted,
 ) -> String {
     let mut text = first_line(of);
     let counts = [stats.held, stats.waiting, stats.lost].map(|count| count.to_string());
@@ -68,7 +72,7 @@ pub(crate) fn report(
             KEPT,
         ];
         let known = fields.len() - usize::from(!is_kept);
-        line(&fields[..known])
+        (!is_kept, line(&fields[..known]))
     });
     let waits = waits.iter().map(|wait| {
         let ReportedWait {
@@ -76,12 +80,17 @@ pub(crate) fn report(
             callers,
             key,
         } = wait;
-        line(&["w", token, &callers.to_string(), short_key(key)])
+        let fields = ["w", token, &callers.to_string(), short_key(key)];
+        (false, line(&fields))
     });
-    for line in holds.chain(waits) {
-        if text.len() + line.len() <= MAX_TEXT {
-            text += &line;
+    for (is_held, line) in holds.chain(waits) {
+        match text.len() + line.len() + MAX_LAST <= MAX_TEXT {
+            true => text += &line,
+            false => more.add(is_held),
         }
+    }
+    if more != Unlisted::default() {
+        text += &line(&["m", &more.held.to_string(), &more.other.to_string()]);
     }
     text
 }
@@ -161,6 +170,7 @@ pub(crate) fn parse(stored: &StoredReport) -> Option<ProcessInfo> {
         age: stored.age,
         holds: Vec::new(),
         waits: Vec::new(),
+        unlisted: Unlisted::default(),
     };
     for line in lines {
         let mut fields = Fields::of(line);
@@ -168,8 +178,15 @@ pub(crate) fn parse(stored: &StoredReport) -> Option<ProcessInfo> {
             Some("c") => info.counts = counts(&mut fields).or(info.counts),
             Some("h") => info.holds.extend(hold(&mut fields)),
             Some("w") => info.waits.extend(wait(&mut fields)),
+            Some("m") => info.unlisted = unlisted(&mut fields).unwrap_or_default(),
             _ => {}
         }
+    }
+    for hold in info.holds.iter().filter(|hold| hold.key.is_empty()) {
+        info.unlisted.add(!hold.is_kept);
+    }
+    for _ in info.waits.iter().filter(|wait| wait.key.is_empty()) {
+        info.unlisted.add(false);
     }
     Some(info)
 }
@@ -179,6 +196,13 @@ fn counts(fields: &mut Fields<'_>) -> Option<ReportedCounts> {
         held: fields.number()?,
         waiting: fields.number()?,
         lost: fields.number()?,
+    })
+}
+
+fn unlisted(fields: &mut Fields<'_>) -> Option<Unlisted> {
+    Some(Unlisted {
+        held: fields.number()?,
+        other: fields.number()?,
     })
 }
 
@@ -278,7 +302,17 @@ mod tests {
             ..hold("order:7")
         };
         let holds = [hold("order:\n42"), kept];
-        let text = report(&identity(), &stats, &holds, std::slice::from_ref(&wait));
+        let more = Unlisted {
+            held: 336,
+            other: 7,
+        };
+        let text = report(
+            &identity(),
+            &stats,
+            &holds,
+            std::slice::from_ref(&wait),
+            more,
+        );
         assert!(!text.contains('\0'), "{text:?}");
         let found = parse(&stored(&text)).unwrap();
         assert_eq!(found.service(), "orders\teu\n\\");
@@ -287,6 +321,7 @@ mod tests {
         assert_eq!(found.started(), identity().started);
         let counts = (found.held(), found.waiting(), found.lost());
         assert_eq!(counts, (Some(1), Some(12), Some(2)));
+        assert_eq!((found.unlisted_held(), found.unlisted()), (336, 343));
         assert_eq!((found.holds, found.waits), (holds.to_vec(), vec![wait]));
     }
 
@@ -297,13 +332,17 @@ mod tests {
             service: "x".repeat(100_000),
             ..identity()
         };
-        let text = report(&identity, &Stats::default(), &holds, &[]);
+        let none = Unlisted::default();
+        let text = report(&identity, &Stats::default(), &holds, &[], none);
         assert!(text.len() <= MAX_TEXT, "{}", text.len());
         let found = parse(&stored(&text)).unwrap();
         assert_eq!(found.service().len(), MAX_FIELD);
         assert!(found.holds.len() > 30 && found.holds.iter().all(|hold| hold.key.len() == 200));
-        let text = report(&identity, &Stats::default(), &[hold(&"k".repeat(201))], &[]);
-        assert_eq!(&*parse(&stored(&text)).unwrap().holds[0].key, "");
+        assert_eq!(found.holds.len() as u64 + found.unlisted_held(), 64);
+        let long = [hold(&"k".repeat(201))];
+        let text = report(&identity, &Stats::default(), &long, &[], none);
+        let found = parse(&stored(&text)).unwrap();
+        assert_eq!((&*found.holds[0].key, found.unlisted_held()), ("", 1));
     }
 
     #[test]
