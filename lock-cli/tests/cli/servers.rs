@@ -2,6 +2,7 @@
 
 use crate::program::{code, output, text};
 use lock_test_support::certificates::Certificates;
+use lock_test_support::postgres::Postgres;
 use lock_test_support::server::{Server, temporary};
 use serde_json::Value;
 
@@ -122,5 +123,26 @@ fn certificates_are_read_from_files() {
         let said = text(&ended.stderr);
         assert_eq!(code(&ended), expected, "{options}: {said}");
         assert!(said.contains(word), "{options}: {said}");
+    }
+}
+
+#[test]
+fn database_that_no_service_uses_is_named_as_such() {
+    let server = Postgres::start();
+    for line in [
+        "show k",
+        "list",
+        "processes",
+        "ping",
+        "check",
+        "revoke k --reason no --yes --all",
+    ] {
+        let ended = output(&server.url(), &format!("{line} --timeout 10s"), &[]);
+        let said = text(&ended.stderr);
+        assert_eq!(code(&ended), 78, "{line}: {said}");
+        let reason = "no service has used locks in this database";
+        assert!(said.contains(reason), "{line}: {said}");
+        assert!(said.contains("check that it is the right one"), "{said}");
+        assert!(!said.contains("`create_schema`"), "{line}: {said}");
     }
 }

@@ -18,7 +18,12 @@ pub(crate) async fn set_up(
     }
     match create {
         true => make(client, schema).await,
-        false => Err(rejected(unmade(schema, "`create_schema` is off"))),
+        false => Err(rejected(format!(
+            "no service has used locks in this database, which has no schema `{}`; check that it is the right one, or run {} as \
+             a role that may",
+            schema.name(),
+            statements(schema)
+        ))),
     }
 }
 
