@@ -41,7 +41,8 @@ fn table(found: &LockInfo) -> String {
         text = format!("{first}free\n");
     }
     for holder in found.holders() {
-        text += &format!("{first}{}\n", holding(holder));
+        let mode = holder.mode();
+        text += &format!("{first}{}, {mode}\n", escaped(&holding(holder)));
         for (name, value) in [
             ("function", holder.place()),
             ("template", holder.template()),
@@ -88,7 +89,8 @@ fn row(name: &str, value: &str) -> String {
     format!("  {name:width$}{value}\n", width = COLUMN - 2)
 }
 
-fn holding(holder: &ClaimInfo) -> String {
+/// Returns for how long who has the lock.
+pub(crate) fn holding(holder: &ClaimInfo) -> String {
     let verb = match holder.votes() {
         // It is in the way of others.
         Some((votes, members)) if votes * 2 <= members => "not acquired",
@@ -99,8 +101,7 @@ fn holding(holder: &ClaimInfo) -> String {
         "" => String::new(),
         time => format!(" for {time}"),
     };
-    let who = escaped(&who(holder));
-    format!("{verb}{time} by {who}, {}", holder.mode())
+    format!("{verb}{time} by {}", who(holder))
 }
 
 /// Returns for how long the call that holds the lock has it, or its process keeps it, at the most: when it asked for the

@@ -9,10 +9,13 @@ use crate::args::{Run, Server};
 use crate::connect::connect;
 use crate::exit::{Failure, LOST, of_signal, with_causes};
 use crate::output::say;
+use crate::show::holding;
+use crate::text::duration;
 use command::Command;
-use lock_runtime::{LockError, LockGuard, LockManager};
+use lock_runtime::{Holder, LockError, LockGuard, LockManager};
 use signals::Signals;
 use std::ffi::OsString;
+use std::time::Duration;
 use supervise::supervise;
 use tokio::time::timeout;
 
@@ -65,11 +68,42 @@ async fn acquire(locks: &LockManager, options: &Run) -> Result<LockGuard, Failur
     if let Some(permits) = options.permits {
         lock = lock.permits(permits);
     }
-    let acquired = progress::shown(&options.key, lock.acquire()).await;
-    acquired.map_err(|error| match error.is_busy() {
-        true => Failure::new(options.conflict_exit_code, with_causes(&error)),
-        false => error.into(),
-    })
+    let error = match progress::shown(&options.key, lock.acquire()).await {
+        Ok(guard) => return Ok(guard),
+        Err(error) => error,
+    };
+    let LockError::Busy { waited, holder, .. } = &error else {
+        return Err(error.into());
+    };
+    let message = match holder {
+        // They hold no lock, and the error says what to do.
+        Holder::NeverExpires | Holder::ForeignValue => None,
+        _ => busy(locks, &options.key, *waited).await,
+    };
+    let message = message.unwrap_or_else(|| with_causes(&error));
+    Err(Failure::new(options.conflict_exit_code, message))
+}
+
+/// Returns who holds the lock, and what to do; `None` if that is unknown, or it is free by now.
+async fn busy(locks: &LockManager, key: &str, waited: Duration) -> Option<String> {
+    let found = locks.inspect(key).await.ok()?;
+    let (first, others) = found.holders().split_first()?;
+    let (lock, advice) = match waited {
+        Duration::ZERO => (format!("lock `{key}`"), "wait for it, as by `--wait 10m`"),
+        _ => {
+            let waited = duration(waited);
+            let lock = format!("timed out after {waited} waiting for lock `{key}`, which");
+            (lock, "raise `--wait`")
+        }
+    };
+    let others = match others.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    let holding = holding(first);
+    Some(format!(
+        "{lock} is {holding}{others}; retry later, or {advice}"
+    ))
 }
 
 /// Returns what is added to the environment of the command.

@@ -2,6 +2,7 @@
 
 use crate::program::{code, hold, locks, output, text};
 use lock_test_support::server::{Server, free_port, give_back_port};
+use lock_test_support::time::eventually;
 
 #[track_caller]
 fn exits(url: &str, line: &str, command: &[&str], expected: i32, complaint: &str) {
@@ -92,6 +93,39 @@ fn lock_that_is_held_is_busy() {
     exits(&url, "run k --permits 1", &command, 75, "lock `k`");
     one_of_two.order("end");
     one_of_two.succeeds();
+}
+
+/// A single try learns only that another client holds the lock.
+#[test]
+fn busy_lock_names_its_holder() {
+    let server = Server::start();
+    let mut holder = hold(&server, "k");
+    for (line, words) in [
+        ("run k", ["lock `k` is held for ", "`--wait 10m`"]),
+        (
+            "run k --wait 10ms",
+            ["waiting for lock `k`, which is held for ", "raise `--wait`"],
+        ),
+    ] {
+        let mut said = String::new();
+        eventually("the holder is named", || {
+            let ended = output(&server.url(), line, &["--", "true"]);
+            assert_eq!(code(&ended), 75);
+            said = text(&ended.stderr);
+            said.contains(" by locks at ") && said.contains(", pid ")
+        });
+        for words in words {
+            assert!(said.contains(words), "{line}: {said}");
+        }
+    }
+    holder.order("end");
+    holder.succeeds();
+    server
+        .ask::<()>(&["SET", "lock:k", "worker-7", "PX", "300000"])
+        .unwrap();
+    let command = ["--", "true"];
+    exits(&server.url(), "run k", &command, 75, "by another client");
+    server.ask::<()>(&["DEL", "lock:k"]).unwrap();
 }
 
 #[test]

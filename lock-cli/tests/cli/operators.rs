@@ -471,6 +471,11 @@ async fn kept_lock_is_shown_as_such() {
 
     let tried = output(&server.url(), "run order:42 --", &["true"]);
     assert_eq!(code(&tried), 75, "a single try does not recall it");
+    let said = text(&tried.stderr);
+    assert!(
+        said.contains(" is kept for ") && said.contains(" by orders at "),
+        "{said}"
+    );
     assert_eq!(locks.stats().kept, 1);
     let mut next = run(&server, "order:42 --wait 1m", "echo '@ runs'");
     next.expect("runs");
