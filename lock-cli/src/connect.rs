@@ -5,16 +5,17 @@ use crate::exit::{CONFIGURATION, Failure, USAGE};
 use crate::output::say;
 use lock_runtime::{Config, LockEvent, LockManager, Report};
 use std::path::Path;
+use std::time::Duration;
 use std::{env, fs};
 
 /// Connects to look at locks, as a user who may do no more, and lets the processes report.
 pub(crate) async fn connect_to_look(server: &Server) -> Result<LockManager, Failure> {
-    reported(silent(server)?.check_permissions(false)).await
+    reported(without_leases(server)?.check_permissions(false)).await
 }
 
 /// Connects to revoke locks, and lets the processes report.
 pub(crate) async fn connect_to_revoke(server: &Server) -> Result<LockManager, Failure> {
-    reported(silent(server)?).await
+    reported(without_leases(server)?).await
 }
 
 async fn reported(config: Config) -> Result<LockManager, Failure> {
@@ -24,9 +25,19 @@ async fn reported(config: Config) -> Result<LockManager, Failure> {
     Ok(locks)
 }
 
-/// Connects as a service does.
+/// Connects as a service does, by whose default ttl the servers are judged.
 pub(crate) async fn connect_to_servers(server: &Server) -> Result<LockManager, Failure> {
     Ok(LockManager::connect(silent(server)?).await?)
+}
+
+/// Connects to find out whether a service could.
+pub(crate) async fn connect_to_ping(server: &Server) -> Result<LockManager, Failure> {
+    Ok(LockManager::connect(without_leases(server)?).await?)
+}
+
+/// Acquires no lock: an ensemble of ZooKeeper may allow short leases alone.
+fn without_leases(server: &Server) -> Result<Config, Failure> {
+    Ok(silent(server)?.ttl(Duration::from_secs(1)))
 }
 
 /// Makes no tables of PostgreSQL, and reports nothing.
@@ -34,9 +45,11 @@ fn silent(server: &Server) -> Result<Config, Failure> {
     Ok(config(server)?.create_schema(false).report(Report::Off))
 }
 
-pub(crate) async fn connect(server: &Server) -> Result<LockManager, Failure> {
+/// Connects to acquire a lock with that ttl.
+pub(crate) async fn connect(server: &Server, ttl: Duration) -> Result<LockManager, Failure> {
     // Somebody may want the lock back at once.
-    let config = config(server)?.report(Report::Live).on_event(|event| {
+    let config = config(server)?.ttl(ttl).report(Report::Live);
+    let config = config.on_event(|event| {
         if let LockEvent::Revoked {
             key, by, reason, ..
         } = event

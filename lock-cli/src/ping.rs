@@ -1,14 +1,14 @@
 //! `locks ping`: whether locks can be acquired now.
 
 use crate::args::Server;
-use crate::connect::connect_to_servers;
+use crate::connect::connect_to_ping;
 use crate::exit::{DONE, Failure};
 use crate::output::{print, print_json};
 use serde_json::json;
 use std::time::Instant;
 
 pub(crate) async fn ping(server: &Server, as_json: bool) -> Result<u8, Failure> {
-    let locks = connect_to_servers(server).await?;
+    let locks = connect_to_ping(server).await?;
     let start = Instant::now();
     locks.ping().await?;
     let ms = start.elapsed().as_secs_f64() * 1000.0;

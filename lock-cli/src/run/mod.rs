@@ -28,7 +28,7 @@ pub(crate) async fn run(server: &Server, options: &Run) -> Result<u8, Failure> {
     let locks = tokio::select! {
         biased;
         signal = signals.next() => return Ok(of_signal(signal.as_raw())),
-        connected = connect(server) => connected?,
+        connected = connect(server, options.ttl) => connected?,
     };
     let ended = under_lock(&locks, options, &mut signals).await;
     // Its report would outlive it. The server may be out of reach.
@@ -55,7 +55,7 @@ async fn under_lock(
 
 async fn acquire(locks: &LockManager, options: &Run) -> Result<LockGuard, Failure> {
     let mut lock = locks.lock(&options.key);
-    lock = lock.ttl(options.ttl).wait(options.wait);
+    lock = lock.wait(options.wait);
     // Not its arguments, which may have secrets.
     let program = options
         .command

@@ -4,6 +4,7 @@ use crate::program::{code, output, text};
 use lock_test_support::certificates::Certificates;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::server::{Server, temporary};
+use lock_test_support::zookeeper::ZooKeeper;
 use serde_json::Value;
 
 #[test]
@@ -145,4 +146,26 @@ fn database_that_no_service_uses_is_named_as_such() {
         assert!(said.contains("check that it is the right one"), "{said}");
         assert!(!said.contains("`create_schema`"), "{line}: {said}");
     }
+}
+
+/// The default ttl of 30 s is longer than this ensemble allows it.
+#[test]
+fn ensemble_with_short_sessions_is_looked_at_and_used() {
+    let server = ZooKeeper::with(1, "maxSessionTimeout=10000");
+    let url = server.url();
+    for line in [
+        "ping",
+        "list",
+        "show k",
+        "processes",
+        "revoke k --reason no --yes --all",
+        "run k --ttl 5s -- true",
+    ] {
+        let ended = output(&url, line, &[]);
+        assert_eq!(code(&ended), 0, "{line}: {}", text(&ended.stderr));
+    }
+    let ended = output(&url, "run k --ttl 20s -- true", &[]);
+    let said = text(&ended.stderr);
+    assert_eq!(code(&ended), 78, "{said}");
+    assert!(said.contains("the ttl of 20s is longer"), "{said}");
 }
