@@ -14,14 +14,15 @@ A lock is stuck:
 URLs: redis://HOST/DATABASE, redis-sentinel://, redis-cluster://, postgres://, etcd://, zookeeper://, memory://;
 with TLS rediss:// and so on. Durations: 500ms, 10s, 2m.
 
-Exit codes: 0 done, 1 warnings of `check`, 2 wrong arguments or nothing was done, 69 the server is unavailable, 75 the lock is
-(still) held, 78 the configuration is wrong or a permission is missing; those of `run`: see there.";
+Exit codes: 0 done, 1 warnings of `check`, 2 wrong arguments or nothing was done, 69 the server is unavailable, 74 the output
+cannot be written, 75 the lock is (still) held, 78 the configuration is wrong or a permission is missing; those of `run`: see
+there.";
 
 /// Shows who holds a distributed lock, gets it back, and runs a command under one.
 #[derive(Debug, Parser)]
 #[command(name = "locks", version, max_term_width = 100, after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Prints JSON, one object per line
+    /// Prints JSON, one object per line; an error, too
     #[arg(long, global = true)]
     pub(crate) json: bool,
 
@@ -44,7 +45,8 @@ pub(crate) struct Server {
     pub(crate) url: Option<String>,
 
     /// The prefix of all keys on the server [default: lock:]
-    #[arg(long, global = true, env = "LOCK_PREFIX")]
+    // The value would be shown as `LOCK_PREFIX=` where it is not set.
+    #[arg(long, global = true, env = "LOCK_PREFIX", hide_env_values = true)]
     pub(crate) prefix: Option<String>,
 
     /// The file of the certificate authority to trust, instead of the public ones

@@ -1,7 +1,8 @@
 //! Exit codes, and what ends `locks` with one.
 
-use crate::output::say;
+use crate::output::{say, say_json};
 use lock_runtime::LockError;
+use serde_json::json;
 use std::error::Error;
 use std::io;
 use std::process::ExitStatus;
@@ -13,6 +14,7 @@ pub(crate) const USAGE: u8 = 2;
 // As in sysexits.h.
 pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const SYSTEM: u8 = 71;
+pub(crate) const UNWRITTEN: u8 = 74;
 pub(crate) const BUSY: u8 = 75;
 pub(crate) const CONFIGURATION: u8 = 78;
 // As those of timeout(1).
@@ -48,15 +50,25 @@ impl Failure {
     }
 
     /// Prints the message. Returns the code.
-    pub(crate) fn report(self) -> u8 {
-        say(&self.message);
-        self.code
+    pub(crate) fn report(self, as_json: bool) -> u8 {
+        let Failure { code, message } = self;
+        match as_json {
+            true => say_json(&json!({ "error": message, "code": code })),
+            false => say(&message),
+        }
+        code
     }
 }
 
 impl From<LockError> for Failure {
     fn from(error: LockError) -> Failure {
         let code = match &error {
+            LockError::Unavailable { source, server, .. } if is_refusal(&**source) => {
+                let message = format!(
+                    "the lock server `{server}` refuses it to this user: {source}; grant the right that is named"
+                );
+                return Failure::new(CONFIGURATION, message);
+            }
             LockError::Busy { .. } => BUSY,
             LockError::Lost { .. } => LOST,
             LockError::Unavailable { .. } | LockError::ShuttingDown { .. } => UNAVAILABLE,
@@ -65,6 +77,11 @@ impl From<LockError> for Failure {
         };
         Failure::new(code, with_causes(&error))
     }
+}
+
+/// Returns `true` if the server is there, and the user lacks a right: the servers say so in words of their own.
+fn is_refusal(error: &dyn Error) -> bool {
+    error.to_string().to_lowercase().contains("permission")
 }
 
 impl From<io::Error> for Failure {
@@ -101,6 +118,10 @@ mod tests {
             (LockError::busy("k"), BUSY),
             (LockError::lost("k", LostCause::Expired), LOST),
             (LockError::unavailable("k", "refused"), UNAVAILABLE),
+            (
+                LockError::unavailable("k", "NOPERM no permissions"),
+                CONFIGURATION,
+            ),
             (LockError::NotInitialized, CONFIGURATION),
         ] {
             assert_eq!(Failure::from(error.clone()).code, code, "{error}");

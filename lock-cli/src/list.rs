@@ -18,6 +18,9 @@ pub(crate) async fn list(server: &Server, options: &List, as_json: bool) -> Resu
     }
     if found.is_empty() && !as_json {
         say_where(server);
+        if !options.scan {
+            say("on Redis, `--scan` also finds the locks of other clients");
+        }
     }
     if is_cut {
         say(&format!(

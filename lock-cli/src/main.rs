@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    ExitCode::from(execute(&args).unwrap_or_else(|failure| failure.report()))
+    ExitCode::from(execute(&args).unwrap_or_else(|failure| failure.report(args.json)))
 }
 
 /// Returns the exit code.

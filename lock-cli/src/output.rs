@@ -1,12 +1,18 @@
-//! What `locks` prints. A reader that has left is no reason to fail.
+//! What `locks` prints.
 
+use crate::exit::UNWRITTEN;
 use crate::text::escaped;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
 
-/// Prints lines of text.
+/// Prints lines of text. Ends the program if that is impossible: the disk is full, or the reader has left.
 pub(crate) fn print(text: &str) {
-    let _ = std::io::stdout().write_all(text.as_bytes());
+    let mut stdout = std::io::stdout();
+    let written = stdout.write_all(text.as_bytes());
+    if let Err(error) = written.and_then(|()| stdout.flush()) {
+        say(&format!("the output can't be written: {error}"));
+        std::process::exit(UNWRITTEN.into());
+    }
 }
 
 /// Prints an object on a line of its own.
@@ -17,6 +23,11 @@ pub(crate) fn print_json(object: &Value) {
 /// Reports a problem.
 pub(crate) fn say(message: &str) {
     let _ = writeln!(std::io::stderr(), "locks: {}", escaped(message));
+}
+
+/// Reports a problem to a program.
+pub(crate) fn say_json(object: &Value) {
+    let _ = writeln!(std::io::stderr(), "{}", json(object));
 }
 
 /// Clears the terminal.

@@ -3,6 +3,9 @@
 use crate::program::{code, hold, locks, output, text};
 use lock_test_support::server::{Server, free_port, give_back_port};
 use lock_test_support::time::eventually;
+use serde_json::Value;
+use std::fs::File;
+use std::process::Stdio;
 
 #[track_caller]
 fn exits(url: &str, line: &str, command: &[&str], expected: i32, complaint: &str) {
@@ -144,7 +147,38 @@ fn missing_servers_and_wrong_arguments_have_codes() {
         let ended = output("memory://", &format!("run {wrong}"), &command);
         assert_eq!(code(&ended), 2, "{wrong}: {}", text(&ended.stderr));
     }
+    let ended = output(&url, "list --json", &[]);
+    let error: Value = serde_json::from_slice(&ended.stderr).unwrap();
+    assert_eq!((code(&ended), &error["code"]), (69, &69.into()));
+    assert!(error["error"].as_str().unwrap().contains("refused"));
+    exits(
+        "redis://127.0.0.1,127.0.0.2/",
+        "run k",
+        &command,
+        78,
+        "`redis-cluster://`",
+    );
     give_back_port(port);
+}
+
+/// The disk is full, or the reader has left.
+#[test]
+fn output_that_cannot_be_written_ends_with_a_code() {
+    let full = || File::options().write(true).open("/dev/full").unwrap();
+    for line in ["ping", "list", "show k", "man", "ping --json"] {
+        let ended = locks("memory://", line, &[]).stdout(full()).output();
+        let ended = ended.unwrap();
+        let said = text(&ended.stderr);
+        assert_eq!(code(&ended), 74, "{line}: {said}");
+        assert!(said.contains("can't be written: No space left"), "{said}");
+    }
+    let mut watch = locks("memory://", "top --watch --every 10ms", &[]);
+    let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let mut watch = watch.unwrap();
+    drop(watch.stdout.take());
+    let ended = watch.wait_with_output().unwrap();
+    assert_eq!(code(&ended), 74);
+    assert!(text(&ended.stderr).contains("Broken pipe"));
 }
 
 #[test]

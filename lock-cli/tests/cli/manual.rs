@@ -23,6 +23,12 @@ fn manual_describes_each_command_on_one_page() {
 }
 
 #[test]
+fn variable_that_is_not_set_has_no_value_in_the_help() {
+    let help = text(&output("", "list --help", &[]).stdout);
+    assert!(help.contains("[env: LOCK_PREFIX]"), "{help}");
+}
+
+#[test]
 fn shells_complete_commands_and_options() {
     for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
         let ended = output("", "completions", &[shell]);

@@ -290,6 +290,7 @@ fn user_who_may_only_read_looks() {
         assert_eq!(said.contains("PROCESS"), line == "processes", "{said}");
     }
     for line in [
+        "list --scan",
         "ping",
         "run k -- true",
         "revoke k --yes --all --reason no --grace 0s --force",
@@ -323,6 +324,7 @@ fn place_is_said_where_nothing_is_found() {
         );
         assert!(said.contains(&place), "{line}: {said}");
         assert!(!said.contains("s3cret"), "{line}: {said}");
+        assert_eq!(said.contains("`--scan`"), line == "list", "{said}");
     }
 }
 

@@ -28,6 +28,12 @@ impl Address {
     pub(crate) fn parse(url: &str, config: &Config) -> Result<Address, LockError> {
         check_tls(url.starts_with("rediss:"))?;
         check_parameters(url)?;
+        let hosts = url.split(['/', '?']).nth(2).unwrap_or_default();
+        if hosts.rsplit('@').next().unwrap_or_default().contains(',') {
+            let reason = "a `redis://` URL names one server; name those of a Cluster by `redis-cluster://`, Sentinels by \
+                          `redis-sentinel://`, and a quorum by several URLs";
+            return Err(invalid(reason, None));
+        }
         let info = url.into_connection_info().map_err(|error| {
             invalid(
                 "the URL can't be read; write `redis://user:password@host:port/db`, with special \
