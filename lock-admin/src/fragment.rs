@@ -1,6 +1,7 @@
 //! The parts of the page that change, each with the number of its last change.
 
 use crate::lock_table::row;
+use crate::markup::Clock;
 use crate::page;
 use crate::state::State;
 use std::collections::HashMap;
@@ -33,10 +34,11 @@ impl Fragments {
         let number = before.map_or(1, |it| it.number + 1);
         let known = before.into_iter().flat_map(|it| &it.parts);
         let known: HashMap<&str, &Fragment> = known.map(|it| (&*it.id, it)).collect();
-        let sections = page::sections(state, None).into_iter();
+        let sections = page::sections(state, Clock::Script).into_iter();
         let sections = sections.map(|(id, html)| (id.to_owned(), html));
+        let clock = state.clock_of_locks(Clock::Script);
         let rows = state.locks.iter();
-        let rows = rows.map(|lock| (lock.id.clone(), row(lock, None)));
+        let rows = rows.map(|lock| (lock.id.clone(), row(lock, clock)));
         let parts = sections.chain(rows).map(|(id, html)| {
             let html = html.into_string();
             match known.get(&*id) {

@@ -37,6 +37,8 @@ pub(crate) struct History {
     /// When the holds that were seen last began, by row, token and whether they were kept.
     begun: HashMap<(String, String, bool), SystemTime>,
     held: BTreeMap<String, VecDeque<(u64, u64)>>,
+    /// The steps in which the locks were seen.
+    seen: VecDeque<u64>,
     lost: HashMap<String, (u64, Who)>,
     is_up: Option<bool>,
     events: VecDeque<Event>,
@@ -69,18 +71,19 @@ impl History {
     pub(crate) fn add(
         &mut self,
         at: SystemTime,
-        locks: &mut [Lock],
-        processes: &mut [Process],
+        locks: Option<&mut [Lock]>,
+        processes: Option<&[Process]>,
         ping: &Result<Duration, String>,
         tells_own_losses: bool,
     ) {
         self.add_ping(at, ping);
-        if ping.is_err() {
-            return;
+        if let Some(locks) = locks {
+            self.add_holds(at, locks);
+            self.add_templates(at, locks);
         }
-        self.add_holds(at, locks);
-        self.add_processes(at, processes, tells_own_losses);
-        self.add_templates(at, locks);
+        if let Some(processes) = processes {
+            self.add_processes(at, processes, tells_own_losses);
+        }
     }
 
     fn add_ping(&mut self, at: SystemTime, ping: &Result<Duration, String>) {
@@ -194,7 +197,13 @@ impl History {
                 _ => steps.push_back((step, held)),
             }
         }
+        if self.seen.back() != Some(&step) {
+            self.seen.push_back(step);
+        }
         let oldest = step.saturating_sub(STEPS as u64);
+        while self.seen.front().is_some_and(|step| *step <= oldest) {
+            self.seen.pop_front();
+        }
         for steps in self.held.values_mut() {
             while steps.front().is_some_and(|(step, _)| *step <= oldest) {
                 steps.pop_front();
@@ -223,19 +232,14 @@ impl History {
         self.held.keys().map(String::as_str)
     }
 
-    /// Returns how many locks were held in each of the last steps.
-    pub(crate) fn spark(&self, template: &str, at: SystemTime) -> Vec<u64> {
+    /// Returns how many locks were held in those of the last steps in which they were seen.
+    pub(crate) fn spark(&self, template: &str, at: SystemTime) -> Vec<(u64, u64)> {
         let first = (step_of(at) + 1).saturating_sub(STEPS as u64);
-        let mut spark = vec![0; STEPS];
-        for (step, held) in self.held.get(template).into_iter().flatten() {
-            let slot = step
-                .checked_sub(first)
-                .and_then(|it| spark.get_mut(it as usize));
-            if let Some(slot) = slot {
-                *slot = *held;
-            }
-        }
-        spark
+        let held = self.held.get(template).into_iter().flatten();
+        let held: HashMap<u64, u64> = held.copied().collect();
+        let steps = self.seen.iter().filter(|step| **step >= first);
+        let slot = |step: &u64| (step - first, held.get(step).copied().unwrap_or(0));
+        steps.map(slot).collect()
     }
 
     /// Returns what was held in the last minute: contended locks first, then those that changed hands most often.

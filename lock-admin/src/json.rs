@@ -4,11 +4,12 @@ use crate::claim::Claim;
 use crate::lock::Lock;
 use crate::state::State;
 use crate::text::millis;
-use lock_runtime::LeaseInfo;
+use lock_runtime::{LeaseInfo, Warning};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Returns all that the page shows; times in milliseconds since 1970.
+/// Returns all that the page shows; times in milliseconds since 1970. Locks and processes are those that were seen last, which
+/// is at the time `at` if the server tells.
 pub(crate) fn json(state: &State) -> Value {
     let processes = state.processes.iter().map(|it| {
         json!({
@@ -34,23 +35,27 @@ pub(crate) fn json(state: &State) -> Value {
     let events = state.events.iter().map(|it| {
         json!({ "at": millis(it.at), "event": it.what, "key": it.key, "details": it.details, "wrong": it.is_bad })
     });
-    let warnings = state.warnings.iter().map(|it| {
+    let warning = |it: &Warning| {
         json!({
             "server": it.server(), "kind": format!("{:?}", it.kind()), "finding": it.finding(),
             "consequence": it.consequence(), "remedy": it.remedy(),
         })
-    });
+    };
+    let warnings = state.warnings.as_ref();
+    let warnings = warnings.map(|all| all.iter().map(warning).collect::<Vec<_>>());
     json!({
         "at": millis(state.at),
         "server": state.server,
         "ping_us": state.ping.as_ref().ok().map(|it| micros(*it)),
         "error": state.ping.as_ref().err(),
         "problems": problems.collect::<Vec<_>>(),
+        "locks_seen": state.locks_seen.map(millis),
+        "processes_seen": state.processes_seen.map(millis),
         "locks": state.locks.iter().map(lock).collect::<Vec<_>>(),
         "cut": state.is_cut,
         "templates": templates.collect::<Vec<_>>(),
         "processes": processes.collect::<Vec<_>>(),
-        "warnings": warnings.collect::<Vec<_>>(),
+        "warnings": warnings,
         "events": events.collect::<Vec<_>>(),
     })
 }

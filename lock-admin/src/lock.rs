@@ -6,6 +6,7 @@ use lock_runtime::{ClaimInfo, LockInfo};
 use std::time::SystemTime;
 
 /// A lock in use.
+#[derive(Clone)]
 pub(crate) struct Lock {
     /// Identifies its row.
     pub(crate) id: String,

@@ -4,7 +4,7 @@ use crate::assets::Assets;
 use crate::claim::Claim;
 use crate::folder::OVERVIEW;
 use crate::look::reason;
-use crate::markup::{age, document, who};
+use crate::markup::{Clock, age, document, who};
 use crate::query;
 use crate::sampler::Sampler;
 use crate::security::{Keep, respond};
@@ -129,7 +129,7 @@ fn page(key: &str, named: &Named, found: &LockInfo, operator: Option<&str>) -> M
                         th scope="row" { (who(&waiter.who)) }
                         td { (waiter.mode) }
                         td .number { (waiter.callers) }
-                        td .number { @if let Some(since) = waiter.since { (age(since, Some(now))) } }
+                        td .number { @if let Some(since) = waiter.since { (age(since, Clock::Page(now))) } }
                     } } }
                 }
                 @if rest > 0 { p .muted { "and " (rest) " more" } }
@@ -161,7 +161,7 @@ fn card(holder: &Claim, now: SystemTime, named: &Named, operator: Option<&str>) 
                 @if let Some(since) = holder.since {
                     div { dt { (holder.verb()) " for" } dd {
                         @if holder.is_at_most { "at most " }
-                        (age(since, Some(now)))
+                        (age(since, Clock::Page(now)))
                     } }
                 }
                 (fact("How", Some(&holder.mode)))

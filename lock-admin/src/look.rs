@@ -22,7 +22,8 @@ pub(crate) struct Look {
 /// What the servers' settings may cost, which is looked at more seldom.
 #[derive(Default)]
 pub(crate) struct Check {
-    pub(crate) warnings: Vec<Warning>,
+    /// `None` as long as none was looked for.
+    pub(crate) warnings: Option<Vec<Warning>>,
     checked: Option<Instant>,
 }
 
@@ -51,7 +52,7 @@ impl Check {
     pub(crate) async fn refresh(&mut self, manager: &LockManager) {
         let is_old = |at: Instant| at.elapsed() >= CHECK_AGAIN;
         if self.checked.is_none_or(is_old) {
-            self.warnings = manager.check_servers().await;
+            self.warnings = Some(manager.check_servers().await);
             self.checked = Some(Instant::now());
         }
     }

@@ -34,11 +34,34 @@ pub(crate) fn who(who: &Who) -> Markup {
     }
 }
 
-/// Returns the time since then, which the script keeps up to date.
-pub(crate) fn age(since: SystemTime, now: Option<SystemTime>) -> Markup {
+/// What writes the age of something.
+#[derive(Clone, Copy)]
+pub(crate) enum Clock {
+    /// The script, which also keeps it up to date.
+    Script,
+    /// The page, at this moment, until the script goes on.
+    Page(SystemTime),
+    /// Nothing after this moment, when it was seen last.
+    Stopped(SystemTime),
+}
+
+/// Returns the time since then.
+pub(crate) fn age(since: SystemTime, clock: Clock) -> Markup {
+    let until = |now| duration(crate::text::age(since, now));
     html! {
-        span .age data-since=(millis(since)) {
-            @if let Some(now) = now { (duration(crate::text::age(since, now))) }
+        @match clock {
+            Clock::Script => span .age data-since=(millis(since)) {},
+            Clock::Page(now) => span .age data-since=(millis(since)) { (until(now)) },
+            Clock::Stopped(seen) => span { (until(seen)) },
         }
+    }
+}
+
+/// Returns since when something is not known that was seen at that moment.
+pub(crate) fn unknown(seen: Option<SystemTime>, clock: Clock) -> Markup {
+    html! {
+        strong .unknown { "Unknown" @if let Some(seen) = seen { " for " (age(seen, clock)) } }
+        @if seen.is_some() { ": this is what was seen last" }
+        @else { ", since the lock server does not reply" }
     }
 }

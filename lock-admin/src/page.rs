@@ -1,9 +1,9 @@
 //! The page, and its parts, each of which has an id and replaces itself.
 
 use crate::assets::Assets;
-use crate::lock_table::locks;
+use crate::lock_table::{empty, locks};
 use crate::look::MOST;
-use crate::markup::{age, document};
+use crate::markup::{Clock, age, document, unknown};
 use crate::problem::Problem;
 use crate::state::State;
 use crate::tables::{events, processes, servers, templates};
@@ -14,7 +14,7 @@ use std::time::SystemTime;
 
 /// Returns the page, which names the look that it shows.
 pub(crate) fn page(state: &State, look: &str, assets: &Assets, operator: Option<&str>) -> Markup {
-    let now = Some(state.at);
+    let clock = Clock::Page(state.at);
     let [
         summary,
         problems,
@@ -25,7 +25,9 @@ pub(crate) fn page(state: &State, look: &str, assets: &Assets, operator: Option<
         servers,
         events,
         note,
-    ] = sections(state, now).map(|(_, html)| html);
+        // The table has it.
+        _,
+    ] = sections(state, clock).map(|(_, html)| html);
     let body = html! {
         body data-seen=(look) data-now=(millis(state.at)) {
             a .skip href="#locks" { "Skip to the locks" }
@@ -49,7 +51,7 @@ pub(crate) fn page(state: &State, look: &str, assets: &Assets, operator: Option<
                         h2 #locks-title { "Locks in use" }
                         (note)
                     }
-                    (locks(state, now))
+                    (locks(state, clock))
                 }
                 (timeline)
                 (templates)
@@ -72,18 +74,19 @@ pub(crate) fn page(state: &State, look: &str, assets: &Assets, operator: Option<
     document(&title, assets, true, &body)
 }
 
-/// Returns the parts that change, but for the rows of locks. Without `now` no ages are written: the script does that.
-pub(crate) fn sections(state: &State, now: Option<SystemTime>) -> [(&'static str, Markup); 9] {
+/// Returns the parts that change, but for the rows of locks. The clock writes ages.
+pub(crate) fn sections(state: &State, clock: Clock) -> [(&'static str, Markup); 10] {
     [
         ("summary", summary(state)),
-        ("problems", problems(state, now)),
-        ("figures", figures(state)),
-        ("timeline", timeline(&state.lanes, state.at)),
-        ("templates", templates(state)),
-        ("processes", processes(state, now)),
+        ("problems", problems(state, clock)),
+        ("figures", figures(state, clock)),
+        ("timeline", timeline(state, clock)),
+        ("templates", templates(state, clock)),
+        ("processes", processes(state, clock)),
         ("servers", servers(state)),
-        ("events", events(&state.events, now)),
-        ("note", note(state)),
+        ("events", events(&state.events, clock)),
+        ("note", note(state, clock)),
+        ("empty", empty(state)),
     ]
 }
 
@@ -145,17 +148,17 @@ fn summary(state: &State) -> Markup {
     }
 }
 
-fn problems(state: &State, now: Option<SystemTime>) -> Markup {
+fn problems(state: &State, clock: Clock) -> Markup {
     let told = usize::from(sole(state).is_some());
     let listed = state.problems.get(told..).unwrap_or_default();
     html! {
         section #problems aria-label="What to look at" hidden[listed.is_empty()] {
-            ol { @for it in listed { (problem(it, now)) } }
+            ol { @for it in listed { (problem(it, clock)) } }
         }
     }
 }
 
-fn problem(problem: &Problem, now: Option<SystemTime>) -> Markup {
+fn problem(problem: &Problem, clock: Clock) -> Markup {
     html! {
         li class=(if problem.is_bad { "bad" } else { "mild" }) {
             p .what {
@@ -164,29 +167,44 @@ fn problem(problem: &Problem, now: Option<SystemTime>) -> Markup {
                     Some((_, query)) => a href={ "lock?" (query) } { bdi { (problem.title) } },
                     None => bdi { (problem.title) },
                 }
-                @if let Some(since) = problem.since { span .since { (age(since, now)) } }
+                @if let Some(since) = problem.since { span .since { (age(since, clock)) } }
             }
             p .who { bdi { (problem.details) } }
         }
     }
 }
 
-fn figures(state: &State) -> Markup {
-    let figure = |name: &str, value: Markup| html! { div { dt { (name) } dd { (value) } } };
+fn figures(state: &State, clock: Clock) -> Markup {
+    let figure = |name: &str, seen: Option<SystemTime>, value: Markup| {
+        html! {
+            div .past[seen != Some(state.at)] {
+                dt { (name) }
+                dd {
+                    @if seen.is_some() { (value) } @else { small { "unknown" } }
+                }
+            }
+        }
+    };
+    let (locks, processes) = (state.locks_seen, state.processes_seen);
+    let kept = state.kept();
     html! {
-        dl #figures {
-            (figure("Held", html! { (state.held()) @if state.kept() > 0 { small { " and " (state.kept()) " kept" } } }))
-            (figure("Waiting", html! { (state.waiting()) }))
-            (figure("Processes", html! { (state.processes.len()) }))
-            (figure("Lost so far", html! { (state.lost()) }))
+        div #figures {
+            @if !state.knows_locks() { p { (unknown(locks, clock)) } }
+            dl {
+                (figure("Held", locks, html! { (state.held()) @if kept > 0 { small { " and " (kept) " kept" } } }))
+                (figure("Waiting", locks, html! { (state.waiting()) }))
+                (figure("Processes", processes, html! { (state.processes.len()) }))
+                (figure("Lost so far", processes, html! { (state.lost()) }))
+            }
         }
     }
 }
 
-fn note(state: &State) -> Markup {
+fn note(state: &State, clock: Clock) -> Markup {
     html! {
         p #note {
-            @if state.is_cut { "The first " (MOST) ", in the order of their keys" }
+            @if !state.knows_locks() { (unknown(state.locks_seen, clock)) }
+            @else if state.is_cut { "The first " (MOST) ", in the order of their keys" }
             @else if state.locks.len() > 1 {
                 "Held longest first"
                 @if state.kept() > 0 { ", kept ones last" }

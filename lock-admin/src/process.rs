@@ -5,6 +5,7 @@ use lock_runtime::ProcessInfo;
 use std::time::SystemTime;
 
 /// A process that has reported.
+#[derive(Clone)]
 pub(crate) struct Process {
     pub(crate) who: Who,
     pub(crate) started: SystemTime,

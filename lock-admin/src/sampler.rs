@@ -63,12 +63,15 @@ impl Sampler {
         if found.ping.is_ok() {
             memory.check.refresh(&options.manager).await;
         }
-        let keys = match &options.redact {
-            Some(_) => found.locks.iter().flatten().map(key_of).collect(),
-            None => Vec::new(),
+        let keys = match (&options.redact, &found.locks) {
+            (None, _) => Vec::new(),
+            (Some(_), Ok(locks)) => locks.iter().map(key_of).collect(),
+            // The links to these are still shown.
+            (Some(_), Err(_)) => last.iter().flat_map(|it| it.keys.clone()).collect(),
         };
         let Memory { history, check, .. } = &mut *memory;
-        let state = State::of(found, check, options, history);
+        let before = last.as_ref().map(|it| &it.state);
+        let state = State::of(found, check, options, history, before);
         let fragments = Fragments::of(&state, last.as_ref().map(|it| &it.fragments));
         let seen = Arc::new(Seen {
             state,

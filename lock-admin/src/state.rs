@@ -3,13 +3,14 @@
 use crate::history::{History, Lane};
 use crate::lock::Lock;
 use crate::look::{Check, Look, MOST};
+use crate::markup::Clock;
 use crate::options::Options;
 use crate::problem::{Evidence, Problem, problems};
 use crate::process::Process;
 use crate::recorder::{Event, LOST};
 use crate::template::{Template, templates};
 use crate::text::visible;
-use lock_runtime::Warning;
+use lock_runtime::{LockInfo, ProcessInfo, Warning};
 use std::time::{Duration, SystemTime};
 
 /// How many events are shown.
@@ -20,22 +21,33 @@ pub(crate) struct State {
     pub(crate) at: SystemTime,
     pub(crate) server: String,
     pub(crate) ping: Result<Duration, String>,
-    pub(crate) warnings: Vec<Warning>,
+    /// `None` as long as none was looked for.
+    pub(crate) warnings: Option<Vec<Warning>>,
     /// Those that are held longest first.
     pub(crate) locks: Vec<Lock>,
+    /// When they were seen: now, or before the server stopped telling.
+    pub(crate) locks_seen: Option<SystemTime>,
     pub(crate) is_cut: bool,
     pub(crate) templates: Vec<Template>,
     /// The durations of templates are of the service's own calls.
     pub(crate) is_recorded: bool,
     pub(crate) processes: Vec<Process>,
+    /// When they were seen, likewise.
+    pub(crate) processes_seen: Option<SystemTime>,
     pub(crate) lanes: Vec<Lane>,
     pub(crate) events: Vec<Event>,
     pub(crate) problems: Vec<Problem>,
 }
 
 impl State {
-    /// Puts together what was seen, and what came before it.
-    pub(crate) fn of(look: Look, check: &Check, options: &Options, history: &mut History) -> State {
+    /// Puts together what was seen, and what came before it. What the server does not tell is as it was seen `before`.
+    pub(crate) fn of(
+        look: Look,
+        check: &Check,
+        options: &Options,
+        history: &mut History,
+        before: Option<&State>,
+    ) -> State {
         let Look {
             at,
             ping,
@@ -45,27 +57,28 @@ impl State {
         } = look;
         let mut missing = Vec::new();
         let mut told = |reason: String, what: &str| missing.push(format!("{what}: {reason}"));
-        let locks = locks.unwrap_or_else(|reason| {
-            told(reason, "The locks can't be listed");
-            Vec::new()
-        });
-        let processes = processes.unwrap_or_else(|reason| {
-            told(reason, "The processes can't be listed");
-            Vec::new()
-        });
-        let is_cut = locks.len() >= MOST;
-        let mut locks: Vec<_> = locks
-            .iter()
-            .map(|lock| Lock::of(lock, at, options))
-            .collect();
+        let locks = locks.map_err(|reason| told(reason, "The locks can't be listed"));
+        let processes = processes.map_err(|reason| told(reason, "The processes can't be listed"));
+        let lock = |info: &LockInfo| Lock::of(info, at, options);
+        let mut locks = locks.map(|all| all.iter().map(lock).collect::<Vec<_>>());
+        let own = options.manager.process_id().to_string();
+        let process = |info: &ProcessInfo| Process::of(info, at, &own);
+        let processes = processes.map(|all| all.iter().map(process).collect::<Vec<_>>());
         let recorder = options.recorder.as_ref();
         let recorded = recorder.map(|recorder| recorder.recorded());
-        let own = options.manager.process_id().to_string();
-        let mut processes: Vec<_> = processes
-            .iter()
-            .map(|info| Process::of(info, at, &own))
-            .collect();
-        history.add(at, &mut locks, &mut processes, &ping, recorded.is_some());
+        let found = locks.as_deref_mut().ok();
+        let reported = processes.as_deref().ok();
+        history.add(at, found, reported, &ping, recorded.is_some());
+        let (mut locks, locks_seen) = match (locks, before) {
+            (Ok(locks), _) => (locks, Some(at)),
+            (Err(()), Some(before)) => (before.locks.clone(), before.locks_seen),
+            (Err(()), None) => (Vec::new(), None),
+        };
+        let (processes, processes_seen) = match (processes, before) {
+            (Ok(processes), _) => (processes, Some(at)),
+            (Err(()), Some(before)) => (before.processes.clone(), before.processes_seen),
+            (Err(()), None) => (Vec::new(), None),
+        };
         locks.sort_by(|a, b| {
             let order = |lock: &Lock| {
                 let since = lock.since().unwrap_or(at);
@@ -93,9 +106,10 @@ impl State {
             server: &server,
             ping: &ping,
             servers_down: stats.servers_down,
-            warnings: &check.warnings,
+            warnings: check.warnings.as_deref().unwrap_or_default(),
             missing: &missing,
-            locks: &locks,
+            // Who waits for long is not known of what was seen before.
+            locks: if locks_seen == Some(at) { &locks } else { &[] },
             events: &events,
         });
         State {
@@ -103,15 +117,46 @@ impl State {
             server,
             ping,
             warnings: check.warnings.clone(),
-            templates: templates(&locks, recorded.as_ref(), history, at),
+            templates: templates(
+                &locks,
+                recorded.as_ref(),
+                history,
+                at,
+                locks_seen.unwrap_or(at),
+            ),
             is_recorded: recorded.is_some(),
+            is_cut: locks.len() >= MOST,
             locks,
-            is_cut,
+            locks_seen,
             processes,
+            processes_seen,
             lanes: history.lanes(at),
             events,
             problems,
         }
+    }
+
+    /// Returns `true` if the locks are as they are now.
+    pub(crate) fn knows_locks(&self) -> bool {
+        self.locks_seen == Some(self.at)
+    }
+
+    /// Returns `true` if the processes are as they are now.
+    pub(crate) fn knows_processes(&self) -> bool {
+        self.processes_seen == Some(self.at)
+    }
+
+    /// Returns the clock of the ages of locks, which stops where the locks are not known any more.
+    pub(crate) fn clock_of_locks(&self, clock: Clock) -> Clock {
+        stopped_at(self.locks_seen.filter(|_| !self.knows_locks()), clock)
+    }
+
+    /// Returns the clock of the ages of processes, likewise.
+    pub(crate) fn clock_of_processes(&self, clock: Clock) -> Clock {
+        stopped_at(
+            self.processes_seen.filter(|_| !self.knows_processes()),
+            clock,
+        )
     }
 
     /// Returns how many holds of calls are known.
@@ -134,6 +179,10 @@ impl State {
     pub(crate) fn lost(&self) -> u64 {
         sum(self.processes.iter().filter_map(|it| it.lost))
     }
+}
+
+fn stopped_at(seen: Option<SystemTime>, clock: Clock) -> Clock {
+    seen.map_or(clock, Clock::Stopped)
 }
 
 /// Returns the sum of numbers that others have written.

@@ -1,6 +1,6 @@
 //! The lists below the locks.
 
-use crate::markup::{age, who};
+use crate::markup::{Clock, age, unknown, who};
 use crate::process::Process;
 use crate::recorder::{Event, Quantiles};
 use crate::state::State;
@@ -8,18 +8,17 @@ use crate::template::Template;
 use crate::text::latency;
 use crate::timeline::sparkline;
 use maud::{Markup, html};
-use std::time::SystemTime;
 
-pub(crate) fn templates(state: &State) -> Markup {
+pub(crate) fn templates(state: &State, clock: Clock) -> Markup {
     let note = match state.is_recorded {
         true => "Waits and holds: of the calls of this process, since it started",
         false => "Waits and holds: of those that go on, so far",
     };
     html! {
-        section #templates aria-labelledby="templates-title" hidden[state.templates.is_empty()] {
+        section #templates .past[!state.knows_locks()] aria-labelledby="templates-title" hidden[state.templates.is_empty()] {
             div .title {
                 h2 #templates-title { "Templates" }
-                p { (note) }
+                p { (note) @if !state.knows_locks() { ". " (unknown(state.locks_seen, clock)) } }
             }
             table {
                 caption .hidden { "Where in the code locks are used. " (note) "." }
@@ -31,18 +30,23 @@ pub(crate) fn templates(state: &State) -> Markup {
                     th scope="col" .number { "Holds " small { "p50, p99" } }
                     th scope="col" .wide { "Held in 5 min" }
                 } }
-                tbody { @for template in &state.templates { (template_row(template)) } }
+                tbody { @for template in &state.templates { (template_row(template, state.locks_seen.is_some())) } }
             }
         }
     }
 }
 
-fn template_row(template: &Template) -> Markup {
+fn template_row(template: &Template, is_known: bool) -> Markup {
+    let number = |number: u64| {
+        html! {
+            td .number { @if is_known { (number) } @else { span .muted { "unknown" } } }
+        }
+    };
     html! {
         tr {
             th scope="row" { bdi { (template.name) } }
-            td .number { (template.held) }
-            td .number { (template.waiting) }
+            (number(template.held))
+            (number(template.waiting))
             td .number { (quantiles(template.waits)) }
             td .number { (quantiles(template.holds)) }
             td .wide { (sparkline(&template.spark)) }
@@ -59,7 +63,8 @@ fn quantiles(of: Option<Quantiles>) -> Markup {
     }
 }
 
-pub(crate) fn processes(state: &State, now: Option<SystemTime>) -> Markup {
+pub(crate) fn processes(state: &State, clock: Clock) -> Markup {
+    let own = state.clock_of_processes(clock);
     let number = |number: Option<u64>| {
         html! {
             td .number { @match number { Some(number) => (number), None => span .muted { "untold" } } }
@@ -71,20 +76,23 @@ pub(crate) fn processes(state: &State, now: Option<SystemTime>) -> Markup {
                 th scope="row" {
                     (who(&process.who))
                     @if process.is_this { small { "serves this page" } }
-                @if let Some(reported) = process.silent_since { small { "no word for " (age(reported, now)) } }
+                @if let Some(reported) = process.silent_since { small { "no word for " (age(reported, own)) } }
                 }
                 (number(process.held))
                 (number(process.waiting))
                 (number(process.lost))
-                td .number { (age(process.started, now)) }
+                td .number { (age(process.started, own)) }
             }
         }
     };
     html! {
-        section #processes aria-labelledby="processes-title" {
+        section #processes .past[!state.knows_processes()] aria-labelledby="processes-title" {
             div .title {
                 h2 #processes-title { "Processes" }
-                p { @if state.processes.is_empty() { "None has reported. One does with its first lock." } }
+                p {
+                    @if !state.knows_processes() { (unknown(state.processes_seen, clock)) }
+                    @else if state.processes.is_empty() { "None has reported. One does with its first lock." }
+                }
             }
             table hidden[state.processes.is_empty()] {
                 caption .hidden { "The processes that use locks" }
@@ -116,17 +124,18 @@ pub(crate) fn servers(state: &State) -> Markup {
                         }
                     }
                 }
-                div { dt { "Settings" } dd { @match state.warnings.len() {
-                    0 => "no warnings",
-                    1 => "1 warning, above",
-                    more => { (more) " warnings, above" },
+                div { dt { "Settings" } dd { @match state.warnings.as_deref() {
+                    None => "unknown",
+                    Some([]) => "no warnings",
+                    Some([_]) => "1 warning, above",
+                    Some(more) => { (more.len()) " warnings, above" },
                 } } }
             }
         }
     }
 }
 
-pub(crate) fn events(events: &[Event], now: Option<SystemTime>) -> Markup {
+pub(crate) fn events(events: &[Event], clock: Clock) -> Markup {
     html! {
         section #events aria-labelledby="events-title" {
             div .title { h2 #events-title { "Events" } }
@@ -139,7 +148,7 @@ pub(crate) fn events(events: &[Event], now: Option<SystemTime>) -> Markup {
                             @if let Some(key) = &event.key { bdi .name { (key) } " " }
                             bdi { (event.details) }
                         }
-                        span .since { (age(event.at, now)) }
+                        span .since { (age(event.at, clock)) }
                     }
                 }
             }

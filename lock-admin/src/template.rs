@@ -17,8 +17,8 @@ pub(crate) struct Template {
     pub(crate) waiting: u64,
     pub(crate) waits: Option<Quantiles>,
     pub(crate) holds: Option<Quantiles>,
-    /// The number of locks held, in steps of 5 s.
-    pub(crate) spark: Vec<u64>,
+    /// The steps of 5 s in which the locks were seen, with the number of those held.
+    pub(crate) spark: Vec<(u64, u64)>,
 }
 
 pub(crate) fn templates(
@@ -26,6 +26,7 @@ pub(crate) fn templates(
     recorded: Option<&Recorded>,
     history: &History,
     at: SystemTime,
+    seen_at: SystemTime,
 ) -> Vec<Template> {
     #[derive(Default)]
     struct Seen {
@@ -39,7 +40,7 @@ pub(crate) fn templates(
         let template = seen.entry(lock.template()).or_default();
         template.held += lock.in_calls().count() as u64;
         template.waiting = template.waiting.saturating_add(lock.waiting);
-        let ago = |claim: &Claim| Some(age(claim.since?, at));
+        let ago = |claim: &Claim| Some(age(claim.since?, seen_at));
         template.holds.extend(lock.in_calls().filter_map(ago));
         template.waits.extend(lock.waiters.iter().filter_map(ago));
     }

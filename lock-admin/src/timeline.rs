@@ -1,6 +1,8 @@
 //! Drawings: who held which lock in the last minute, and how many were held.
 
 use crate::history::{Bar, Lane, STEP, STEPS, WINDOW, step_of};
+use crate::markup::{Clock, unknown};
+use crate::state::State;
 use crate::text::{age, duration, millis};
 use maud::{Markup, html};
 use std::time::SystemTime;
@@ -17,9 +19,15 @@ const KEPT: i64 = 6;
 /// In how many shades holders are told apart.
 const SHADES: usize = 3;
 
+/// After how many steps in which no lock was seen a line is interrupted: a look may be as rare as each 10 s.
+const GAP: u64 = 3;
+
 /// Returns who held which lock in the last minute. It changes when a hold begins or ends, and else each 5 s.
-pub(crate) fn timeline(lanes: &[Lane], at: SystemTime) -> Markup {
-    let end = (step_of(at) + 1) * STEP.as_millis() as u64;
+pub(crate) fn timeline(state: &State, clock: Clock) -> Markup {
+    let lanes = &state.lanes;
+    // Nothing is known of a bar after that.
+    let seen = state.locks_seen.filter(|_| !state.knows_locks());
+    let end = (step_of(state.at) + 1) * STEP.as_millis() as u64;
     let first = end.saturating_sub(WINDOW.as_millis() as u64);
     html! {
         section #timeline aria-labelledby="timeline-title" hidden[lanes.is_empty()] {
@@ -28,13 +36,14 @@ pub(crate) fn timeline(lanes: &[Lane], at: SystemTime) -> Markup {
                 p {
                     "Who held what, while somebody watched"
                     @if lanes.iter().any(has_kept) { "; thin: kept for the next call" }
+                    @if seen.is_some() { ". " (unknown(seen, clock)) }
                 }
             }
             ol {
                 @for lane in lanes {
                     li {
                         a href={ "lock?" (lane.query) } { bdi { (lane.key) } }
-                        div { (drawing(lane, first)) }
+                        div { (drawing(lane, first, seen)) }
                     }
                 }
             }
@@ -43,12 +52,12 @@ pub(crate) fn timeline(lanes: &[Lane], at: SystemTime) -> Markup {
     }
 }
 
-fn drawing(lane: &Lane, first: u64) -> Markup {
+fn drawing(lane: &Lane, first: u64, seen: Option<SystemTime>) -> Markup {
     let x = |time: SystemTime| {
         let after = millis(time).saturating_sub(first);
         i64::try_from(after / 100).unwrap_or(WIDTH).min(WIDTH)
     };
-    let ends = |bar: &Bar| (x(bar.from), bar.end().map_or(WIDTH, x));
+    let ends = |bar: &Bar| (x(bar.from), bar.end().or(seen).map_or(WIDTH, x));
     let names = names(lane);
     let shade = |bar: &Bar| names.iter().position(|it| *it == bar.who).unwrap_or(0) % SHADES;
     html! {
@@ -58,7 +67,7 @@ fn drawing(lane: &Lane, first: u64) -> Markup {
                 @let (from, to) = ends(bar);
                 @let height = if bar.is_kept { KEPT } else { HELD };
                 rect class={ "s" (shade(bar)) } x=(from) y=((HEIGHT - height) / 2) height=(height) width=((to - from).max(2)) {
-                    title { (held(bar)) }
+                    title { (held(bar, seen)) }
                 }
             }
         }
@@ -86,26 +95,43 @@ fn names(lane: &Lane) -> Vec<&str> {
     names
 }
 
-fn held(bar: &Bar) -> String {
+fn held(bar: &Bar, seen: Option<SystemTime>) -> String {
     let kept = if bar.is_kept { ", kept" } else { "" };
     match bar.end() {
         Some(end) => format!("{}{kept}, for {}", bar.who, duration(age(bar.from, end))),
+        None if seen.is_some() => format!("{}{kept}, when it was seen last", bar.who),
         None => format!("{}{kept}, now", bar.who),
     }
 }
 
-/// Returns how many locks were held in the last five minutes.
-pub(crate) fn sparkline(held: &[u64]) -> Markup {
-    let most = held.iter().copied().max().unwrap_or(0);
-    let points = held.iter().enumerate().map(|(i, held)| {
+/// Returns how many locks were held in the last five minutes, with gaps where that is not known.
+pub(crate) fn sparkline(held: &[(u64, u64)]) -> Markup {
+    let most = held.iter().map(|(_, held)| *held).max().unwrap_or(0);
+    let point = |(step, held): &(u64, u64)| {
         let y = 18.0 - 16.0 * *held as f64 / most.max(1) as f64;
-        format!("{},{y:.1} ", i * 2)
-    });
-    let points: String = points.collect();
+        format!("{},{y:.1} ", step * 2)
+    };
+    let runs = held.chunk_by(|(before, _), (step, _)| step - before <= GAP);
+    let lines = runs.map(|run| run.iter().map(point).collect::<String>());
     html! {
         svg .spark viewBox={ "0 0 " ((STEPS - 1) * 2) " 20" } preserveAspectRatio="none" role="img"
             aria-label={ "at most " (most) " held in the last five minutes" } {
-            polyline points=(points.trim_end()) {}
+            @for line in lines { polyline points=(line.trim_end()) {} }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_interrupted_where_no_lock_was_seen() {
+        let lines =
+            |held: &[(u64, u64)]| sparkline(held).into_string().matches("<polyline").count();
+        assert_eq!(lines(&[]), 0);
+        // A look each 10 s misses steps of 5 s.
+        assert_eq!(lines(&[(0, 1), (2, 1), (5, 0)]), 1);
+        assert_eq!(lines(&[(0, 1), (1, 1), (20, 1), (21, 1)]), 2);
     }
 }

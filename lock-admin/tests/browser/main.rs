@@ -4,5 +4,6 @@ mod accessibility;
 mod browser;
 mod cost;
 mod mounts;
+mod outage;
 mod page;
 mod service;
