@@ -1,6 +1,6 @@
 //! Connecting checks the user's permissions and the commands that the server knows.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::time::Duration;
 
 use lock_runtime::{
@@ -40,6 +40,87 @@ async fn passes_on(server: &Server, config: Config) {
     let guard = soon(next).await.unwrap().unwrap();
     assert!(guard.fencing_token().await.unwrap() > 0);
     guard.release().await.unwrap();
+}
+
+/// Uses locks in all ways that have commands of their own.
+async fn works(config: Config) {
+    let (locks, other) = (connected(config.clone()).await, connected(config).await);
+    let writer = locks.lock("door").acquire().await.unwrap();
+    assert!(writer.fencing_token().await.unwrap() > 0);
+    let next = tokio::spawn(other.lock("door").wait(LONG).acquire());
+    let waits = async { while other.inspect("door").await.unwrap().waiters().is_empty() {} };
+    soon(waits).await;
+    let given_up = locks.lock("door").wait(millis(1)).acquire().await;
+    assert!(given_up.is_err_and(|error| error.is_busy()));
+    writer.release().await.unwrap();
+    let reader = soon(next)
+        .await
+        .unwrap()
+        .unwrap()
+        .downgrade()
+        .await
+        .unwrap();
+    let joins = locks.lock("door").read().acquire().await.unwrap();
+    joins.release().await.unwrap();
+    reader.release().await.unwrap();
+    let all = locks.lock_all(["one", "two"]).acquire().await.unwrap();
+    all.release().await.unwrap();
+    let taken = locks.lock("taken").acquire().await.unwrap();
+    let revoke = other.revoke("taken").grace(Duration::ZERO).force();
+    assert!(matches!(
+        soon(revoke.into_future()).await.unwrap(),
+        Revocation::Taken { .. }
+    ));
+    drop(taken);
+    other.processes().await.unwrap();
+    locks.ping().await.unwrap();
+    soon(async { tokio::join!(locks.shutdown(), other.shutdown()) }).await;
+}
+
+/// Connecting misses each command, or locks can do without it.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn renamed_commands_are_missed_when_connecting() {
+    let [documented, _] = permissions::commands();
+    let needed = documented
+        .split(' ')
+        .filter_map(|word| word.strip_prefix('+'));
+    let needed = needed.filter(|word| !word.starts_with('@'));
+    let needed: BTreeSet<_> = needed.filter_map(|word| word.split('|').next()).collect();
+    assert!(
+        needed.contains("mget") && needed.contains("zrank"),
+        "{needed:?}"
+    );
+    let others = ["hello", "client", "wait"];
+    for command in needed.into_iter().chain(others) {
+        let rename = ["--rename-command", command, ""].map(str::to_owned);
+        let server = Server::with(None, |_, _| rename.to_vec());
+        let config = || patient(server.url()).command_timeout(millis(2000));
+        match LockManager::connect(config()).await {
+            Ok(_) => works(config()).await,
+            Err(error) => {
+                let is_config = matches!(error, LockError::InvalidConfig { .. });
+                let words = error.to_string().to_lowercase();
+                let names_it = words.contains(command) || words.contains("resp3");
+                assert!(is_config && names_it, "{command}: {words}");
+            }
+        }
+    }
+}
+
+/// Proxies have words of their own.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn server_without_resp3_is_refused_whatever_its_words() {
+    let server = Server::start();
+    for words in [
+        "ERR unknown command `HELLO`, with args beginning with: `3`",
+        "NOPROTO unsupported protocol version",
+        "unsupported command 'HELLO'",
+        "ERR invalid request",
+    ] {
+        let proxy = Refusing::to(server.port(), "HELLO", words, usize::MAX);
+        let refusal = refused(patient(proxy.url())).await;
+        assert!(refusal.contains("RESP3"), "{words}: {refusal}");
+    }
 }
 
 /// Pastes the commands of the deployment guide into a shell.

@@ -18,24 +18,12 @@ const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pexpireat +p
 impl Locks {
     /// Fails if the server cannot store locks. A command that cannot be tried now counts as permitted.
     pub(crate) async fn check_permissions(&self, deadline: Instant) -> Result<(), EngineError> {
-        let checks: [EngineFuture<'_, ()>; 4] = [
-            Box::pin(self.check_protocol(deadline)),
+        let checks: [EngineFuture<'_, ()>; 3] = [
             Box::pin(self.check_scripts(deadline)),
             Box::pin(self.check_client_commands(deadline)),
             Box::pin(self.check_subscription(deadline)),
         ];
         join_all(checks).await.into_iter().collect()
-    }
-
-    async fn check_protocol(&self, deadline: Instant) -> Result<(), EngineError> {
-        match self.try_command(redis::cmd("HELLO"), deadline).await {
-            Err(error) if is_unknown_command(&error) => {
-                let words =
-                    "the server does not support RESP3, which grants require; use Redis 6 or newer";
-                Err(EngineError::new(EngineErrorKind::Rejected, words))
-            }
-            _ => Ok(()),
-        }
     }
 
     /// Tries all commands of the scripts, and both ways to call a script.
@@ -65,7 +53,15 @@ impl Locks {
     }
 
     async fn check_subscription(&self, deadline: Instant) -> Result<(), EngineError> {
-        self.reject_if_permanent(self.subscription.try_once(deadline).await)
+        match self.subscription.try_once(deadline).await {
+            // It has our words.
+            Err(error)
+                if error.kind == EngineErrorKind::Rejected && redis_error(&error).is_none() =>
+            {
+                Err(error)
+            }
+            tried => self.reject_if_permanent(tried),
+        }
     }
 
     async fn try_command(&self, command: Cmd, deadline: Instant) -> Result<Value, EngineError> {

@@ -13,7 +13,7 @@ use crate::engine::redis::conn::handshake::Handshake;
 use crate::engine::redis::conn::pipeline::Pipeline;
 use crate::engine::redis::wire::encode::{Encoding, Output};
 use crate::engine::redis::wire::error::{
-    connect_error, is_auth_error, is_broken, ok_unless_rejected,
+    connect_error, is_auth_error, is_broken, is_general, ok_unless_rejected,
 };
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
@@ -183,7 +183,16 @@ impl Connector {
         }
         let (address, runtime) = (&endpoint.address, self.runtime());
         let begun = Handshake::begin(address, &greeting, &runtime, config);
-        begun.await.map_err(connect_error)
+        begun.await.map_err(|error| match &self.push_handler {
+            Some(_) if is_general(&error) => {
+                let words = format!(
+                    "the server does not support RESP3, which grants require ({error}); use Redis 6 or newer, and no \
+                     proxy that knows only older protocols"
+                );
+                EngineError::new(EngineErrorKind::Rejected, words)
+            }
+            _ => connect_error(error),
+        })
     }
 
     /// Sends all commands that set the connection up at once, so that it takes one round trip. Returns `true` if the server

@@ -1,6 +1,6 @@
 -- KEYS[1] a key that never exists   ARGV[1] a channel of this process
 -- Calls every command that the other scripts call, without any effect. Returns an error that names the first
--- command that the user may not call, or nothing.
+-- command that the server does not know, or that the user may not call, or nothing.
 local key = KEYS[1]
 local calls = {
   {'get', key}, {'mget', key}, {'set', key, '', 'XX', 'PX', 1}, {'del', key}, {'exists', key},
@@ -15,7 +15,10 @@ local calls = {
 for _, call in ipairs(calls) do
   local reply = redis.pcall(unpack(call))
   local words = type(reply) == 'table' and reply.err or ''
-  -- Each version of the server words this differently.
+  -- Each version of the server words these differently.
+  if string.find(words, 'nknown') and string.find(words, 'command') then
+    return redis.error_reply('ERR unknown command `' .. call[1] .. '`')
+  end
   if string.find(words, 'NOPERM') or string.find(words, 'ACL failure')
     or string.find(words, 'The user executing the script') then
     return redis.error_reply('NOPERM ' .. call[1] .. ': ' .. words)

@@ -36,6 +36,13 @@ pub(crate) fn unexpected_reply(reply: String) -> EngineError {
     )
 }
 
+/// Returns `true` for an error that the server words as it likes, and whose kind tells nothing.
+pub(crate) fn is_general(error: &RedisError) -> bool {
+    let response = ErrorKind::Server(ServerErrorKind::ResponseError);
+    let kinds = [ErrorKind::RESP3NotSupported, ErrorKind::Extension, response];
+    kinds.contains(&error.kind()) && !is_auth_error(error)
+}
+
 /// Returns why a connection could not be made.
 pub(crate) fn connect_error(error: RedisError) -> EngineError {
     if is_auth_error(&error) {
