@@ -2,6 +2,7 @@
 
 use crate::process::ProcessId;
 use crate::process_info::ProcessInfo;
+use crate::util::visible::Visible;
 use crate::warning::Warning;
 use std::error::Error;
 use std::fmt;
@@ -286,8 +287,9 @@ impl fmt::Display for LockError {
                 ..
             } => write!(
                 f,
-                "{waiting} callers of this process wait for lock `{key}` already; retry later or raise \
-                 `max_waiters`"
+                "{waiting} callers of this process wait for lock `{}` already; retry later or raise \
+                 `max_waiters`",
+                Visible(key)
             ),
             LockError::Busy {
                 key,
@@ -300,7 +302,7 @@ impl fmt::Display for LockError {
                     write!(f, "timed out after {waited:.1?} waiting for ")?;
                 }
                 let it = if has_waited { "; it" } else { "" };
-                write!(f, "lock `{key}`{it} is {holder}; ")?;
+                write!(f, "lock `{}`{it} is {holder}; ", Visible(key))?;
                 f.write_str(match holder {
                     Holder::ThisTask => {
                         "call the inner function without the lock, or set `reentrant = true` on it"
@@ -312,16 +314,19 @@ impl fmt::Display for LockError {
                     _ => "retry later or set a `wait`",
                 })
             }
-            LockError::Lost { key, cause, .. } => write!(f, "lock `{key}` was lost: {cause}"),
+            LockError::Lost { key, cause, .. } => {
+                write!(f, "lock `{}` was lost: {cause}", Visible(key))
+            }
             LockError::Unavailable {
                 key: Some(key),
                 server,
                 ..
             } => write!(
                 f,
-                "lock `{key}` is unavailable: `{server}` gave no usable answer; \
+                "lock `{}` is unavailable: `{server}` gave no usable answer; \
                  the source of this error names the cause: check that the server runs, can be \
-                 reached, and accepts writes"
+                 reached, and accepts writes",
+                Visible(key)
             ),
             LockError::Unavailable {
                 key: None, server, ..
@@ -340,7 +345,7 @@ impl fmt::Display for LockError {
                  or use `LockManager::connect` for a second one"
             ),
             LockError::InvalidKey { key, reason } => {
-                write!(f, "lock key `{key}` is invalid: {reason}")
+                write!(f, "lock key `{}` is invalid: {reason}", Visible(key))
             }
             LockError::InvalidOption { option, reason } => {
                 write!(f, "lock option `{option}` is invalid: {reason}")
@@ -504,5 +509,28 @@ mod tests {
     #[test]
     fn results_stay_small() {
         assert!(size_of::<LockError>() <= 72);
+    }
+
+    #[test]
+    fn what_a_terminal_would_interpret_is_escaped() {
+        let key: Arc<str> = "a\u{1b}[2J\n\u{202e}'b'".into();
+        let (waited, holder) = (Duration::ZERO, Holder::ThisProcess);
+        let busy = |waiting| LockError::Busy {
+            key: key.clone(),
+            waited,
+            holder: holder.clone(),
+            waiting,
+        };
+        let reason = "it is reserved";
+        for error in [
+            busy(None),
+            busy(Some(1)),
+            LockError::lost(&*key, LostCause::Expired),
+            LockError::unavailable(&*key, "it is down"),
+            LockError::InvalidKey { key, reason },
+        ] {
+            let text = error.to_string();
+            assert!(text.contains(r"`a\u{1b}[2J\n\u{202e}'b'`"), "{text}");
+        }
     }
 }

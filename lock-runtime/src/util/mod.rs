@@ -15,3 +15,4 @@ pub(crate) mod shuttle;
 pub(crate) mod sync;
 pub(crate) mod thread_end;
 pub(crate) mod time;
+pub(crate) mod visible;
