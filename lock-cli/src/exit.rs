@@ -14,7 +14,6 @@ pub(crate) const USAGE: u8 = 2;
 // As in sysexits.h.
 pub(crate) const UNAVAILABLE: u8 = 69;
 pub(crate) const SYSTEM: u8 = 71;
-pub(crate) const UNWRITTEN: u8 = 74;
 pub(crate) const BUSY: u8 = 75;
 pub(crate) const CONFIGURATION: u8 = 78;
 // As those of timeout(1).

@@ -1,9 +1,11 @@
 //! What `locks` prints.
 
-use crate::exit::UNWRITTEN;
 use crate::text::escaped;
 use serde_json::Value;
 use std::io::{IsTerminal, Write};
+
+/// The exit code if the output cannot be written, as in sysexits.h.
+const UNWRITTEN: i32 = 74;
 
 /// Prints lines of text. Ends the program if that is impossible: the disk is full, or the reader has left.
 pub(crate) fn print(text: &str) {
@@ -11,7 +13,7 @@ pub(crate) fn print(text: &str) {
     let written = stdout.write_all(text.as_bytes());
     if let Err(error) = written.and_then(|()| stdout.flush()) {
         say(&format!("the output can't be written: {error}"));
-        std::process::exit(UNWRITTEN.into());
+        std::process::exit(UNWRITTEN);
     }
 }
 
