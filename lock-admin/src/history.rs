@@ -243,7 +243,8 @@ impl History {
     }
 
     /// Returns what was held in the last minute: contended locks first, then those that changed hands most often.
-    pub(crate) fn lanes(&self, at: SystemTime) -> Vec<Lane> {
+    /// Returns how many there are, too, and no more than there is room for.
+    pub(crate) fn lanes(&self, at: SystemTime) -> (Vec<Lane>, usize) {
         let mut lanes: BTreeMap<&str, Vec<&Bar>> = BTreeMap::new();
         for ((id, _, _), bar) in &self.bars {
             if age(bar.to, at) < WINDOW {
@@ -264,13 +265,14 @@ impl History {
                 since,
             )
         });
+        let all = lanes.len();
         lanes.truncate(LANES);
         let lane = |bars: Vec<&Bar>| Lane {
             key: bars[0].key.clone(),
             query: bars[bars.len() - 1].query.clone(),
             bars: bars.into_iter().cloned().collect(),
         };
-        lanes.into_iter().map(lane).collect()
+        (lanes.into_iter().map(lane).collect(), all)
     }
 }
 

@@ -204,7 +204,11 @@ fn note(state: &State, clock: Clock) -> Markup {
     html! {
         p #note {
             @if !state.knows_locks() { (unknown(state.locks_seen, clock)) }
-            @else if state.is_cut { "The first " (MOST) ", in the order of their keys" }
+            @else if state.lacks_locks() {
+                (state.listed()) " of " (state.held()) ": "
+                @if state.is_cut { "the first " (MOST) " locks in the order of their keys" }
+                @else { "of each process those that it has held longest" }
+            }
             @else if state.locks.len() > 1 {
                 "Held longest first"
                 @if state.kept() > 0 { ", kept ones last" }

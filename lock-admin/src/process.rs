@@ -2,7 +2,10 @@
 
 use crate::claim::{SILENT, Who};
 use lock_runtime::ProcessInfo;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
+
+/// How old the report may be of a process that hears the asks, which come with each look.
+const FRESH: Duration = Duration::from_secs(15);
 
 /// A process that has reported.
 #[derive(Clone)]
@@ -12,6 +15,10 @@ pub(crate) struct Process {
     pub(crate) held: Option<u64>,
     pub(crate) waiting: Option<u64>,
     pub(crate) lost: Option<u64>,
+    /// Its report names all its locks.
+    pub(crate) is_complete: bool,
+    /// It reported a moment ago.
+    pub(crate) is_fresh: bool,
     /// When it reported, if that is longer ago than it would be of one that lives.
     pub(crate) silent_since: Option<SystemTime>,
     pub(crate) is_this: bool,
@@ -27,6 +34,8 @@ impl Process {
             held: info.held(),
             waiting: info.waiting(),
             lost: info.lost(),
+            is_complete: info.unlisted() == 0,
+            is_fresh: info.age().is_some_and(|age| age < FRESH),
             silent_since: info
                 .age()
                 .filter(|age| *age > SILENT)

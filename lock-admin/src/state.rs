@@ -1,5 +1,6 @@
 //! What the page shows: everything redacted, in its order.
 
+use crate::claim::Claim;
 use crate::history::{History, Lane};
 use crate::lock::Lock;
 use crate::look::{Check, Look, MOST};
@@ -11,10 +12,11 @@ use crate::recorder::{Event, LOST};
 use crate::template::{Template, templates};
 use crate::text::visible;
 use lock_runtime::{LockInfo, ProcessInfo, Warning};
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 /// How many events are shown.
-const EVENTS: usize = 20;
+pub(crate) const EVENTS: usize = 20;
 
 /// Everything that is known at one moment.
 pub(crate) struct State {
@@ -35,6 +37,8 @@ pub(crate) struct State {
     /// When they were seen, likewise.
     pub(crate) processes_seen: Option<SystemTime>,
     pub(crate) lanes: Vec<Lane>,
+    /// How many there would be if there were room.
+    pub(crate) all_lanes: usize,
     pub(crate) events: Vec<Event>,
     pub(crate) problems: Vec<Problem>,
 }
@@ -100,6 +104,7 @@ impl State {
         }));
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
         events.truncate(EVENTS);
+        let (lanes, all_lanes) = history.lanes(at);
         let server = visible(options.manager.server());
         let problems = problems(&Evidence {
             at,
@@ -130,7 +135,8 @@ impl State {
             locks_seen,
             processes,
             processes_seen,
-            lanes: history.lanes(at),
+            lanes,
+            all_lanes,
             events,
             problems,
         }
@@ -159,9 +165,26 @@ impl State {
         )
     }
 
-    /// Returns how many holds of calls are known.
-    pub(crate) fn held(&self) -> u64 {
+    /// Returns how many holds of calls are listed.
+    pub(crate) fn listed(&self) -> u64 {
         self.locks.iter().flat_map(Lock::in_calls).count() as u64
+    }
+
+    /// Returns `true` if there may be locks that are not listed.
+    pub(crate) fn lacks_locks(&self) -> bool {
+        self.is_cut || self.held() > self.listed()
+    }
+
+    /// Returns how many holds calls have: of processes whose list is not complete, as many as they report.
+    pub(crate) fn held(&self) -> u64 {
+        let holders = self.locks.iter().flat_map(Lock::in_calls);
+        self.total(holders.map(|it| (it, 1)), |process, listed| {
+            // One that holds none of those that it has named has ended, or released them.
+            let is_cut = self.is_cut || (!process.is_complete && listed > 0);
+            process
+                .held
+                .filter(|_| is_cut && process.silent_since.is_none())
+        })
     }
 
     /// Returns how many locks are kept for the next calls of their processes.
@@ -170,9 +193,31 @@ impl State {
         holders.filter(|it| it.is_kept).count() as u64
     }
 
-    /// Returns how many processes wait.
+    /// Returns how many calls wait, also within their process, which it alone knows, and in lines of other clients.
     pub(crate) fn waiting(&self) -> u64 {
-        sum(self.locks.iter().map(|lock| lock.waiting))
+        let waiters = self.locks.iter().flat_map(|lock| &lock.waiters);
+        let calls = self.total(waiters.map(|it| (it, it.callers)), |process, _| {
+            process.waiting.filter(|_| process.is_fresh)
+        });
+        calls.max(sum(self.locks.iter().map(|lock| lock.waiting)))
+    }
+
+    /// Returns the sum of what is listed of each process, or of what it has told, if that is more.
+    fn total<'a>(
+        &'a self,
+        listed: impl Iterator<Item = (&'a Claim, u64)>,
+        told: impl Fn(&Process, u64) -> Option<u64>,
+    ) -> u64 {
+        let mut numbers: HashMap<Option<&str>, u64> = HashMap::new();
+        for (claim, number) in listed {
+            let of = numbers.entry(claim.who.id.as_deref()).or_default();
+            *of = of.saturating_add(number);
+        }
+        for process in &self.processes {
+            let of = numbers.entry(process.who.id.as_deref()).or_default();
+            *of = (*of).max(told(process, *of).unwrap_or(0));
+        }
+        sum(numbers.into_values())
     }
 
     /// Returns how many locks the processes have lost.

@@ -3,7 +3,7 @@
 use crate::markup::{Clock, age, unknown, who};
 use crate::process::Process;
 use crate::recorder::{Event, Quantiles};
-use crate::state::State;
+use crate::state::{EVENTS, State};
 use crate::template::Template;
 use crate::text::latency;
 use crate::timeline::sparkline;
@@ -18,7 +18,7 @@ pub(crate) fn templates(state: &State, clock: Clock) -> Markup {
         section #templates .past[!state.knows_locks()] aria-labelledby="templates-title" hidden[state.templates.is_empty()] {
             div .title {
                 h2 #templates-title { "Templates" }
-                p { (note) @if !state.knows_locks() { ". " (unknown(state.locks_seen, clock)) } }
+                p { (note) @if state.lacks_locks() { ". Held and waiting: of the locks that are listed" } @if !state.knows_locks() { ". " (unknown(state.locks_seen, clock)) } }
             }
             table {
                 caption .hidden { "Where in the code locks are used. " (note) "." }
@@ -138,7 +138,7 @@ pub(crate) fn servers(state: &State) -> Markup {
 pub(crate) fn events(events: &[Event], clock: Clock) -> Markup {
     html! {
         section #events aria-labelledby="events-title" {
-            div .title { h2 #events-title { "Events" } }
+            div .title { h2 #events-title { "Events" } @if events.len() >= EVENTS { p { "The last " (EVENTS) } } }
             @if events.is_empty() { p .muted { "None since somebody began to watch." } }
             ol {
                 @for event in events {

@@ -35,6 +35,7 @@ pub(crate) fn timeline(state: &State, clock: Clock) -> Markup {
                 h2 #timeline-title { "The last minute" }
                 p {
                     "Who held what, while somebody watched"
+                    @if state.all_lanes > lanes.len() { ": " (lanes.len()) " of " (state.all_lanes) " locks, those that are waited for first" }
                     @if lanes.iter().any(has_kept) { "; thin: kept for the next call" }
                     @if seen.is_some() { ". " (unknown(seen, clock)) }
                 }

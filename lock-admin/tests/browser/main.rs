@@ -6,4 +6,6 @@ mod cost;
 mod mounts;
 mod outage;
 mod page;
+mod request;
 mod service;
+mod totals;

@@ -1,40 +1,10 @@
 //! What the page says of a server that does not reply.
 
-use bytes::Bytes;
-use http::Request;
+use crate::request::{get, until};
 use lock_admin::Admin;
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::PATIENCE;
 use serde_json::Value;
-use std::future::poll_fn;
-use std::pin::pin;
-use tokio::time::timeout;
-
-async fn get(admin: &Admin, path: &str) -> String {
-    let request = Request::get(path).body(Bytes::new()).unwrap();
-    let mut body = pin!(admin.handle(request).await.into_body());
-    let mut text = Vec::new();
-    while let Some(frame) =
-        poll_fn(|context| http_body::Body::poll_frame(body.as_mut(), context)).await
-    {
-        text.extend_from_slice(&frame.unwrap().into_data().unwrap());
-    }
-    String::from_utf8(text).unwrap()
-}
-
-/// Looks at the page until it is as expected.
-async fn until(admin: &Admin, expected: impl Fn(&str) -> bool) -> String {
-    let looking = async {
-        loop {
-            let page = get(admin, "/").await;
-            if expected(&page) {
-                return page;
-            }
-        }
-    };
-    timeout(PATIENCE, looking).await.expect("it is seen")
-}
 
 /// Returns the part of the page with that id, up to the next section.
 fn part<'a>(page: &'a str, id: &str) -> &'a str {
