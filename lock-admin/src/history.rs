@@ -2,8 +2,9 @@
 
 use crate::claim::Who;
 use crate::lock::Lock;
+use crate::problem::NEWS;
 use crate::process::Process;
-use crate::recorder::{Event, LOST};
+use crate::recorder::{Event, LOST, keep};
 use crate::text::{age, count, millis};
 use std::collections::{BTreeMap, HashMap, HashSet, VecDeque};
 use std::time::{Duration, SystemTime};
@@ -24,6 +25,9 @@ const BARS: usize = 4000;
 /// How many locks are named that may be the lost one.
 const ENDED: usize = 5;
 
+/// Of how many processes that are gone it is known how many locks they have lost.
+const GONE: usize = 1000;
+
 /// How many events are kept.
 const EVENTS: usize = 50;
 
@@ -39,7 +43,12 @@ pub(crate) struct History {
     held: BTreeMap<String, VecDeque<(u64, u64)>>,
     /// The steps in which the locks were seen.
     seen: VecDeque<u64>,
-    lost: HashMap<String, (u64, Who)>,
+    /// When the waits that go on were seen first, by row and token.
+    waits: HashMap<(String, String), SystemTime>,
+    /// How many locks each process has lost; `None` before the first look.
+    lost: Option<HashMap<String, (u64, Who)>>,
+    /// The same of processes that are gone, or tell nothing as long as they use no lock.
+    gone: HashMap<String, u64>,
     is_up: Option<bool>,
     events: VecDeque<Event>,
 }
@@ -99,7 +108,15 @@ impl History {
 
     fn add_holds(&mut self, at: SystemTime, locks: &mut [Lock]) {
         let mut begun = HashMap::new();
+        let mut waits = HashMap::new();
         for lock in locks {
+            for waiter in &mut lock.waiters {
+                let wait = (lock.id.clone(), waiter.token.clone());
+                // Another client does not tell since when it waits, and the clock of another machine may be ahead.
+                let seen = self.waits.get(&wait).copied().unwrap_or(at);
+                waiter.since = Some(waiter.since.map_or(seen, |since| since.min(seen)));
+                waits.insert(wait, seen);
+            }
             for holder in &mut lock.holders {
                 let hold = (lock.id.clone(), holder.token.clone(), holder.is_kept);
                 let since = holder.since.unwrap_or(at);
@@ -129,7 +146,7 @@ impl History {
                 }
             }
         }
-        self.begun = begun;
+        (self.begun, self.waits) = (begun, waits);
         self.bars.retain(|_, bar| {
             if bar.to != at {
                 bar.missed.get_or_insert(at);
@@ -140,36 +157,56 @@ impl History {
 
     fn add_processes(&mut self, at: SystemTime, processes: &[Process], tells_own_losses: bool) {
         let mut now = HashMap::new();
-        let is_first = self.lost.is_empty();
+        let is_first = self.lost.is_none();
+        let mut known = self.lost.take().unwrap_or_default();
         for process in processes {
             let (Some(id), Some(lost)) = (&process.who.id, process.lost) else {
                 continue;
             };
             let who = process.who.full();
-            match self.lost.get(id) {
-                Some((before, _)) if lost > *before && !(process.is_this && tells_own_losses) => {
-                    let ended = self.ended(at, &who);
-                    let locks = count(lost - before, "lock");
-                    let mut details = format!("{who} has lost {locks}.");
-                    if ended.len() > 1 {
-                        details += &format!(" One of these: {}.", ended.join(", "));
-                    }
-                    self.tell(at, LOST, details, true);
-                    if let ([key], Some(event)) = (&ended[..], self.events.front_mut()) {
-                        event.key = Some(key.clone());
-                    }
-                }
-                None if !is_first => self.tell(at, "started", who, false),
-                _ => {}
+            let seen = known.remove(id).map(|(lost, _)| lost);
+            let before = seen.or(self.gone.remove(id)).unwrap_or(0);
+            if lost > before && !(process.is_this && tells_own_losses) {
+                // Of a process that has long been up, it may have been long ago.
+                let is_news = !is_first || age(process.started, at) < NEWS;
+                self.tell_loss(at, &who, lost - before, is_news);
+            }
+            if seen.is_none() && !is_first {
+                self.tell(at, "started", who, false);
             }
             now.insert(id.clone(), (lost, process.who.clone()));
         }
-        let gone = self.lost.iter().filter(|(id, _)| !now.contains_key(*id));
-        let gone: Vec<_> = gone.map(|(_, (_, who))| who.full()).collect();
-        for who in gone {
-            self.tell(at, "gone", who, false);
+        for (id, (lost, who)) in known {
+            self.tell(at, "gone", who.full(), false);
+            if lost > 0 && self.gone.len() < GONE {
+                self.gone.insert(id, lost);
+            }
         }
-        self.lost = now;
+        self.lost = Some(now);
+    }
+
+    fn tell_loss(&mut self, at: SystemTime, who: &str, lost: u64, is_news: bool) {
+        let locks = count(lost, "lock");
+        if !is_news {
+            let details = format!("{who} has lost {locks} since it started.");
+            return self.tell(at, LOST, details, false);
+        }
+        let ended = self.ended(at, who);
+        let mut details = format!("{who} has lost {locks}.");
+        if ended.len() > 1 {
+            details += &format!(" One of these: {}.", ended.join(", "));
+        }
+        self.tell(at, LOST, details, true);
+        if let ([key], Some(event)) = (&ended[..], self.events.front_mut()) {
+            event.key = Some(key.clone());
+        }
+    }
+
+    /// Returns how many locks have been lost by processes that are gone.
+    pub(crate) fn lost_by_gone(&self) -> u64 {
+        self.gone
+            .values()
+            .fold(0, |sum, lost| sum.saturating_add(*lost))
     }
 
     /// Returns the locks that a process has stopped holding a moment ago.
@@ -213,14 +250,14 @@ impl History {
     }
 
     fn tell(&mut self, at: SystemTime, what: &'static str, details: String, is_bad: bool) {
-        self.events.truncate(EVENTS - 1);
-        self.events.push_front(Event {
+        let event = Event {
             at,
             what,
             key: None,
             details,
             is_bad,
-        });
+        };
+        keep(&mut self.events, event, EVENTS);
     }
 
     pub(crate) fn events(&self) -> Vec<Event> {

@@ -4,10 +4,10 @@ use crate::assets::Assets;
 use crate::lock_table::{empty, locks};
 use crate::look::MOST;
 use crate::markup::{Clock, age, document, unknown};
-use crate::problem::Problem;
+use crate::problem::{LONG_WAIT, NEWS, Problem};
 use crate::state::State;
 use crate::tables::{events, processes, servers, templates};
-use crate::text::{count, millis};
+use crate::text::{count, duration, millis};
 use crate::timeline::timeline;
 use maud::{Markup, html};
 use std::time::SystemTime;
@@ -126,10 +126,16 @@ fn sole(state: &State) -> Option<&Problem> {
 /// Changes only when the verdict does, since it is read aloud.
 fn summary(state: &State) -> Markup {
     let (class, explanation) = match verdict(state) {
-        Verdict::Well => (
-            "well",
-            "Locks can be acquired, none was lost, and nobody waits for long.".to_owned(),
-        ),
+        Verdict::Well => {
+            let lately = match state.lost() {
+                0 => String::new(),
+                _ => format!(" in the last {}", duration(NEWS)),
+            };
+            let wait = duration(LONG_WAIT);
+            let lost =
+                format!("none was lost{lately}, and no process in a line has waited for {wait}");
+            ("well", format!("Locks can be acquired, {lost}."))
+        }
         Verdict::Look => {
             let things = count(state.problems.len() as u64, "thing");
             ("look", format!("Nothing is broken. {things} to look at:"))

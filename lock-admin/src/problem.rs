@@ -7,10 +7,10 @@ use lock_runtime::Warning;
 use std::time::{Duration, SystemTime};
 
 /// For how long a loss is news.
-const NEWS: Duration = Duration::from_secs(5 * 60);
+pub(crate) const NEWS: Duration = Duration::from_secs(5 * 60);
 
 /// From when on a wait is long.
-const LONG_WAIT: Duration = Duration::from_secs(30);
+pub(crate) const LONG_WAIT: Duration = Duration::from_secs(10);
 
 /// How many are shown; the others are counted.
 const MOST: usize = 8;
@@ -109,10 +109,11 @@ fn losses(evidence: &Evidence<'_>) -> impl Iterator<Item = Problem> {
         .iter()
         .filter(|event| event.what == LOST && age(event.at, evidence.at) < NEWS);
     news.map(|event| Problem {
-        is_bad: true,
+        is_bad: event.is_bad,
         title: match &event.key {
             Some(key) => format!("{key} was lost"),
-            None => "A lock was lost".to_owned(),
+            None if event.is_bad => "A lock was lost".to_owned(),
+            None => "Locks were lost before this page was looked at".to_owned(),
         },
         details: event.details.clone(),
         since: Some(event.at),
@@ -133,7 +134,7 @@ fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
         Some(holder) => format!("{} by {}.", holder.verb(), holder.who.full()),
         None => "Held by nobody yet.".to_owned(),
     };
-    let first = lock.waiters.first().and_then(|it| it.since);
+    let first = lock.waiters.iter().filter_map(|it| it.since).min();
     let long = first.filter(|since| age(*since, at) > LONG_WAIT);
     let line = long.map(|since| {
         let processes = count(lock.waiting, "process");
@@ -159,4 +160,55 @@ fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
         problem(title, details.to_owned(), None)
     });
     [line, silent, endless].into_iter().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::claim::{Claim, Who};
+
+    fn claim(at: SystemTime, ago: u64) -> Claim {
+        Claim {
+            who: Who {
+                name: "orders".to_owned(),
+                place: String::new(),
+                id: None,
+            },
+            token: String::new(),
+            mode: "exclusive".to_owned(),
+            since: at.checked_sub(Duration::from_secs(ago)),
+            is_kept: false,
+            is_at_most: false,
+            template: None,
+            place: None,
+            label: None,
+            lease: None,
+            votes: None,
+            callers: 1,
+            silent: None,
+        }
+    }
+
+    /// Returns what is wrong with a lock whose waiters have waited for so long, in seconds.
+    fn found(waits: &[u64]) -> Vec<String> {
+        let at = SystemTime::now();
+        let lock = Lock {
+            id: String::new(),
+            key: "order:42".to_owned(),
+            query: String::new(),
+            holders: vec![claim(at, 60)],
+            waiters: waits.iter().map(|ago| claim(at, *ago)).collect(),
+            waiting: waits.len() as u64,
+        };
+        of_lock(&lock, at).map(|it| it.title).collect()
+    }
+
+    #[test]
+    fn wait_is_long_whoever_is_first_in_line() {
+        assert_eq!(found(&[]), [""; 0]);
+        assert_eq!(found(&[9, 1]), [""; 0]);
+        let waits = ["3 processes wait for order:42"];
+        assert_eq!(found(&[26, 25, 24]), waits);
+        assert_eq!(found(&[1, 26, 2]), waits);
+    }
 }

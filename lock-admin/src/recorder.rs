@@ -125,15 +125,24 @@ impl Recorded {
     }
 
     fn tell(&mut self, what: &'static str, key: Option<&str>, details: String, is_bad: bool) {
-        self.events.truncate(MOST - 1);
-        self.events.push_front(Event {
+        let event = Event {
             at: SystemTime::now(),
             what,
             key: key.map(str::to_owned),
             details,
             is_bad,
-        });
+        };
+        keep(&mut self.events, event, MOST);
     }
+}
+
+/// Adds the newest event. The oldest makes room for it, but losses last.
+pub(crate) fn keep(events: &mut VecDeque<Event>, event: Event, most: usize) {
+    if events.len() >= most {
+        let oldest = events.iter().rposition(|it| it.what != LOST);
+        events.remove(oldest.unwrap_or(most - 1));
+    }
+    events.push_front(event);
 }
 
 /// The half and the 99th hundredth of some durations.
@@ -142,5 +151,27 @@ pub(crate) type Quantiles = (Duration, Duration);
 impl fmt::Debug for Recorder {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Recorder").finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn losses_outlast_other_events() {
+        let mut events = VecDeque::new();
+        for what in [LOST, "server down", "not renewed", "not renewed"] {
+            let event = Event {
+                at: SystemTime::now(),
+                what,
+                key: None,
+                details: String::new(),
+                is_bad: true,
+            };
+            keep(&mut events, event, 2);
+        }
+        let kept: Vec<_> = events.iter().map(|it| it.what).collect();
+        assert_eq!(kept, ["not renewed", LOST]);
     }
 }

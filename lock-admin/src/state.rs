@@ -41,6 +41,7 @@ pub(crate) struct State {
     pub(crate) all_lanes: usize,
     pub(crate) events: Vec<Event>,
     pub(crate) problems: Vec<Problem>,
+    lost_by_gone: u64,
 }
 
 impl State {
@@ -103,7 +104,6 @@ impl State {
             ..event
         }));
         events.sort_by_key(|event| std::cmp::Reverse(event.at));
-        events.truncate(EVENTS);
         let (lanes, all_lanes) = history.lanes(at);
         let server = visible(options.manager.server());
         let problems = problems(&Evidence {
@@ -117,6 +117,7 @@ impl State {
             locks: if locks_seen == Some(at) { &locks } else { &[] },
             events: &events,
         });
+        events.truncate(EVENTS);
         State {
             at,
             server,
@@ -139,6 +140,7 @@ impl State {
             all_lanes,
             events,
             problems,
+            lost_by_gone: history.lost_by_gone(),
         }
     }
 
@@ -220,9 +222,10 @@ impl State {
         sum(numbers.into_values())
     }
 
-    /// Returns how many locks the processes have lost.
+    /// Returns how many locks the processes have lost, and those that are gone had.
     pub(crate) fn lost(&self) -> u64 {
-        sum(self.processes.iter().filter_map(|it| it.lost))
+        let lost = self.processes.iter().filter_map(|it| it.lost);
+        sum(lost.chain([self.lost_by_gone]))
     }
 }
 

@@ -3,6 +3,7 @@
 mod accessibility;
 mod browser;
 mod cost;
+mod losses;
 mod mounts;
 mod outage;
 mod page;

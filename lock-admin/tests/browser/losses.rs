@@ -1,0 +1,56 @@
+//! What the page says of losses in other processes.
+
+use crate::request::until;
+use lock_admin::Admin;
+use lock_runtime::{Config, LockManager, Report};
+use lock_test_support::manager::connected;
+use lock_test_support::server::Server;
+use lock_test_support::time::PATIENCE;
+use std::time::Duration;
+use tokio::time::timeout;
+
+async fn connect(server: &Server) -> LockManager {
+    connected(Config::new(server.url()).report(Report::Live)).await
+}
+
+/// Loses a lock, and waits until the report tells it.
+async fn lose(locks: &LockManager) {
+    let lock = locks.lock("order:42").max_hold(Duration::from_millis(10));
+    lock.acquire().await.unwrap().lost().await;
+    let reported = async {
+        loop {
+            locks.ask_for_reports().await.unwrap();
+            let processes = locks.processes().await.unwrap();
+            let own = processes.iter().find(|it| it.id() == locks.process_id());
+            if own.is_some_and(|it| it.lost() == Some(1)) {
+                return;
+            }
+        }
+    };
+    timeout(PATIENCE, reported).await.expect("it is reported");
+}
+
+fn tells_the_loss(page: &str) -> bool {
+    page.contains("A lock was lost") && page.contains("<dt>Lost so far</dt><dd>1</dd>")
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn loss_is_told_of_a_process_that_is_seen_first_afterwards_and_is_gone_then() {
+    let server = Server::start();
+    let here = connect(&server).await;
+    let first = Admin::new(here.clone());
+    until(&first, |page| page.contains("0</dd>")).await;
+    let other = connect(&server).await;
+    lose(&other).await;
+    until(&first, tells_the_loss).await;
+    // Also by a page that nobody has looked at before.
+    let second = Admin::new(here.clone());
+    until(&second, tells_the_loss).await;
+    other.shutdown().await;
+    for admin in [first, second] {
+        let is_gone = |page: &str| !page.contains("<dt>Processes</dt><dd>1</dd>");
+        let page = until(&admin, is_gone).await;
+        assert!(tells_the_loss(&page), "{page}");
+        assert!(!page.contains("none was lost"), "{page}");
+    }
+}
