@@ -102,7 +102,7 @@ async fn main() -> anyhow::Result<()> {
         .route("/live", get(live))
         .route("/metrics", get(move || scrape(exporter)))
         // A real service authenticates people first.
-        .nest("/locks", admin.axum())
+        .nest_service("/locks", admin.axum())
         .with_state(orders);
     let listener = TcpListener::bind((options.listen, options.port)).await?;
     println!("listening on http://{}", listener.local_addr()?);

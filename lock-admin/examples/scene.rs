@@ -84,7 +84,7 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tokio::spawn(lock.run(async |_| std::future::pending::<()>().await));
     }
 
-    let app = axum::Router::new().nest("/locks", admin.axum());
+    let app = axum::Router::new().nest_service("/locks", admin.axum());
     let port: u16 = value("PORT", "0").parse()?;
     let listener = TcpListener::bind(("127.0.0.1", port)).await?;
     let at = listener.local_addr()?;

@@ -27,7 +27,8 @@ impl Admin {
     #[cfg_attr(docsrs, doc(cfg(feature = "actix")))]
     pub fn actix(&self, path: &str) -> Scope {
         let admin = self.clone();
-        web::scope(path)
+        // A scope whose path ends with `/` does not match without it.
+        web::scope(path.trim_end_matches('/'))
             .app_data(PayloadConfig::new(BODY_LIMIT))
             .default_service(web::to(move |request: HttpRequest, body: Bytes| {
                 answer(admin.clone(), request, body)

@@ -10,7 +10,8 @@ use axum::response::Response;
 use http::StatusCode;
 
 impl Admin {
-    /// Returns a router, to be nested at any path, with the layers of the service around it.
+    /// Returns a router, to be nested as a service at any path, with the layers of the service around it. After `nest` in place
+    /// of `nest_service`, axum finds nothing at the path with a `/` at its end.
     ///
     /// ```
     /// use axum::Router;
@@ -21,7 +22,7 @@ impl Admin {
     /// # async fn main() -> Result<(), lock_runtime::LockError> {
     /// # let locks = LockManager::connect("memory://").await?;
     /// let admin = Admin::new(locks);
-    /// let app: Router = Router::new().nest("/locks", admin.axum()); // .layer(auth)
+    /// let app: Router = Router::new().nest_service("/locks", admin.axum()); // .layer(auth)
     /// # Ok(())
     /// # }
     /// ```

@@ -5,7 +5,7 @@ use crate::security::plain;
 use http::header::{HeaderValue, LOCATION};
 use http::{Response, StatusCode};
 
-/// The page in that folder: axum finds nothing at `/locks/` in a router that is nested at `/locks`.
+/// The page in that folder: after `nest` axum finds nothing at `/locks/` in a router at `/locks`.
 pub(crate) const OVERVIEW: &str = "overview";
 
 /// Returns the way to the page from the path where it is mounted, if that does not end with `/`.

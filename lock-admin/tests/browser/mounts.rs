@@ -37,8 +37,11 @@ fn is_mounted(at: &str) {
     let moved = send(at, "GET /tools/locks", "");
     assert!(moved.starts_with("HTTP/1.1 308 "), "{moved}");
     assert!(moved.contains("location: ./locks/overview\r\n"), "{moved}");
+    for path in ["/tools/locks/", "/tools/locks/overview"] {
+        let page = send(at, &format!("GET {path}"), "");
+        assert!(page.starts_with("HTTP/1.1 200 "), "{path}: {page}");
+    }
     let page = send(at, "GET /tools/locks/overview", "");
-    assert!(page.starts_with("HTTP/1.1 200 "), "{page}");
     assert!(page.contains("You may revoke, as ann"), "{page}");
     assert!(page.contains("cache-control: no-store\r\n"), "{page}");
     let script = page.split("<script src=\"").nth(1).unwrap();
@@ -83,6 +86,12 @@ async fn axum_mounts_the_page() {
 
 #[test]
 fn actix_mounts_the_page() {
+    for path in ["/tools/locks", "/tools/locks/"] {
+        is_mounted_in_actix(path);
+    }
+}
+
+fn is_mounted_in_actix(path: &'static str) {
     let (told, address) = std::sync::mpsc::channel::<(SocketAddr, _)>();
     let thread = std::thread::spawn(move || {
         actix_web::rt::System::new().block_on(async move {
@@ -90,12 +99,12 @@ fn actix_mounts_the_page() {
             let guard = locks.lock("order:42").acquire().await.unwrap();
             let admin = for_operators(&locks);
             let server = HttpServer::new(move || {
-                App::new().service(admin.actix("/tools/locks")).wrap_fn(
-                    |request: ServiceRequest, next| {
+                App::new()
+                    .service(admin.actix(path))
+                    .wrap_fn(|request: ServiceRequest, next| {
                         request.extensions_mut().insert(Operator("ann".to_owned()));
                         next.call(request)
-                    },
-                )
+                    })
             });
             let server = server
                 .workers(1)

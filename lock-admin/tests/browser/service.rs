@@ -17,7 +17,7 @@ pub(crate) struct Service {
 impl Service {
     /// Starts one that takes everybody for `ann`.
     pub(crate) async fn start(admin: &Admin) -> Service {
-        let app = axum::Router::new().nest("/tools/locks", admin.axum());
+        let app = axum::Router::new().nest_service("/tools/locks", admin.axum());
         let app = app.layer(Extension(Operator("ann".to_owned())));
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
