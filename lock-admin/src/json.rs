@@ -28,7 +28,7 @@ pub(crate) fn json(state: &State) -> Value {
     });
     let problems = state.problems.iter().map(|it| {
         json!({
-            "wrong": it.is_bad, "title": it.title, "details": it.details, "since": it.since.map(millis),
+            "wrong": it.is_bad, "kind": it.word, "title": it.title, "details": it.details, "since": it.since.map(millis),
             "key": it.lock.as_ref().map(|(key, _)| key),
         })
     });

@@ -87,7 +87,7 @@ fn framed(title: &str, main: &Markup) -> Markup {
             header {
                 p .brand { a href=(OVERVIEW) { "Locks" } }
             }
-            main { (main) p .back { a href=(OVERVIEW) { "All locks" } } }
+            main { p .back { a href=(OVERVIEW) { "← All locks" } } (main) }
         }
     };
     document(title, Assets::get(), false, &body)

@@ -84,7 +84,7 @@ fn mode(claim: &Claim) -> Markup {
 
 fn line(lock: &Lock, clock: Clock) -> Markup {
     html! {
-        @if lock.waiting == 0 { span .muted { "nobody waits" } }
+        @if lock.waiting == 0 { span .muted { "none" } }
         @else {
             strong { (lock.waiting) } " waiting"
             @if let Some(first) = lock.waiters.first() {

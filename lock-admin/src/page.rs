@@ -12,6 +12,9 @@ use crate::timeline::timeline;
 use maud::{Markup, html};
 use std::time::SystemTime;
 
+/// How many problems are listed; the others are counted.
+const PROBLEMS: usize = 8;
+
 /// Returns the page, which names the look that it shows.
 pub(crate) fn page(state: &State, look: &str, assets: &Assets, operator: Option<&str>) -> Markup {
     let clock = Clock::Page(state.at);
@@ -50,6 +53,8 @@ pub(crate) fn page(state: &State, look: &str, assets: &Assets, operator: Option<
                     div .title {
                         h2 #locks-title { "Locks in use" }
                         (note)
+                        // The script shows it, since it filters.
+                        label #filter hidden { "Filter" input type="search" autocomplete="off"; }
                     }
                     (locks(state, clock))
                 }
@@ -159,7 +164,8 @@ fn problems(state: &State, clock: Clock) -> Markup {
     let listed = state.problems.get(told..).unwrap_or_default();
     html! {
         section #problems aria-label="What to look at" hidden[listed.is_empty()] {
-            ol { @for it in listed { (problem(it, clock)) } }
+            ol { @for it in listed.iter().take(PROBLEMS) { (problem(it, clock)) } }
+            @if listed.len() > PROBLEMS { p .muted { "and " (listed.len() - PROBLEMS) " more" } }
         }
     }
 }
@@ -168,7 +174,7 @@ fn problem(problem: &Problem, clock: Clock) -> Markup {
     html! {
         li class=(if problem.is_bad { "bad" } else { "mild" }) {
             p .what {
-                span .word { (if problem.is_bad { "Wrong" } else { "Look" }) }
+                span .word { (problem.word) }
                 @match &problem.lock {
                     Some((_, query)) => a href={ "lock?" (query) } { bdi { (problem.title) } },
                     None => bdi { (problem.title) },

@@ -12,12 +12,11 @@ pub(crate) const NEWS: Duration = Duration::from_secs(5 * 60);
 /// From when on a wait is long.
 pub(crate) const LONG_WAIT: Duration = Duration::from_secs(10);
 
-/// How many are shown; the others are counted.
-const MOST: usize = 8;
-
 /// Something that a person should look at.
 pub(crate) struct Problem {
     pub(crate) is_bad: bool,
+    /// Its kind.
+    pub(crate) word: &'static str,
     pub(crate) title: String,
     /// Who, and what to do.
     pub(crate) details: String,
@@ -42,9 +41,10 @@ pub(crate) struct Evidence<'a> {
 /// Returns all of it.
 pub(crate) fn problems(evidence: &Evidence<'_>) -> Vec<Problem> {
     let mut found = Vec::new();
-    let mut say = |is_bad: bool, title: String, details: String| {
+    let mut say = |is_bad: bool, word: &'static str, title: String, details: String| {
         found.push(Problem {
             is_bad,
+            word,
             title,
             details,
             since: None,
@@ -55,17 +55,19 @@ pub(crate) fn problems(evidence: &Evidence<'_>) -> Vec<Problem> {
         let title = "Locks can't be acquired".to_owned();
         say(
             true,
+            "No reply",
             title,
             format!("{} does not reply: {reason}", evidence.server),
         );
     } else if evidence.servers_down > 0 {
         let title = format!("{} down", count(evidence.servers_down, "server"));
         let details = "Locks can be acquired, with fewer servers than there should be.".to_owned();
-        say(true, title, details);
+        say(true, "Down", title, details);
     }
     if evidence.ping.is_ok() {
         for reason in evidence.missing {
-            say(false, "The page is incomplete".to_owned(), reason.clone());
+            let title = "The page is incomplete".to_owned();
+            say(false, "Unknown", title, reason.clone());
         }
     }
     found.extend(losses(evidence));
@@ -78,6 +80,7 @@ pub(crate) fn problems(evidence: &Evidence<'_>) -> Vec<Problem> {
     for warning in evidence.warnings {
         found.push(Problem {
             is_bad: false,
+            word: "Setting",
             title: crate::text::visible(warning.finding()),
             details: format!(
                 "Danger: {}. Remedy: {}.",
@@ -89,17 +92,6 @@ pub(crate) fn problems(evidence: &Evidence<'_>) -> Vec<Problem> {
         });
     }
     found.sort_by_key(|problem| !problem.is_bad);
-    if found.len() > MOST {
-        let more = (found.len() - MOST) as u64;
-        found.truncate(MOST);
-        found.push(Problem {
-            is_bad: false,
-            title: format!("And {more} more"),
-            details: "The list is cut.".to_owned(),
-            since: None,
-            lock: None,
-        });
-    }
     found
 }
 
@@ -110,6 +102,7 @@ fn losses(evidence: &Evidence<'_>) -> impl Iterator<Item = Problem> {
         .filter(|event| event.what == LOST && age(event.at, evidence.at) < NEWS);
     news.map(|event| Problem {
         is_bad: event.is_bad,
+        word: "Lost",
         title: match &event.key {
             Some(key) => format!("{key} was lost"),
             None if event.is_bad => "A lock was lost".to_owned(),
@@ -122,8 +115,9 @@ fn losses(evidence: &Evidence<'_>) -> impl Iterator<Item = Problem> {
 }
 
 fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
-    let problem = |title: String, details: String, since| Problem {
+    let problem = |word, title: String, details: String, since| Problem {
         is_bad: false,
+        word,
         title,
         details,
         since,
@@ -140,24 +134,24 @@ fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
         let processes = count(lock.waiting, "process");
         let verb = if lock.waiting == 1 { "waits" } else { "wait" };
         let title = format!("{processes} {verb} for {}", lock.key);
-        problem(title, holding, Some(since))
+        problem("Waits", title, holding, Some(since))
     });
     let silent = lock.holders.iter().find(|it| it.silent.is_some());
     let silent = silent.map(|holder| {
         let title = format!("No word from the holder of {}", lock.key);
         let who = holder.who.full();
         let details = format!(
-            "{who} is stopped or cut off. Its lease: {}.",
+            "{who} is stopped or cut off, or has ended. Its lease: {}.",
             holder.lease()
         );
         let since = holder.silent.and_then(|it| at.checked_sub(it));
-        problem(title, details, since)
+        problem("Silent", title, details, since)
     });
     let endless = lock.holders.iter().any(|it| it.never_ends());
     let endless = endless.then(|| {
         let title = format!("{} never ends", lock.key);
         let details = "Another client has written the key without an expiry: delete it by hand.";
-        problem(title, details.to_owned(), None)
+        problem("Endless", title, details.to_owned(), None)
     });
     [line, silent, endless].into_iter().flatten()
 }
@@ -189,18 +183,36 @@ mod tests {
         }
     }
 
+    #[test]
+    fn silent_holder_may_have_ended() {
+        let at = SystemTime::now();
+        let mut lock = lock(at, &[]);
+        lock.holders[0].silent = Some(Duration::from_secs(80));
+        let found: Vec<_> = of_lock(&lock, at).collect();
+        let [silent] = &found[..] else {
+            panic!("there is one problem")
+        };
+        assert_eq!(silent.word, "Silent");
+        let details = "orders is stopped or cut off, or has ended. Its lease: unknown.";
+        assert_eq!(silent.details, details);
+    }
+
     /// Returns what is wrong with a lock whose waiters have waited for so long, in seconds.
     fn found(waits: &[u64]) -> Vec<String> {
         let at = SystemTime::now();
-        let lock = Lock {
+        let lock = lock(at, waits);
+        of_lock(&lock, at).map(|it| it.title).collect()
+    }
+
+    fn lock(at: SystemTime, waits: &[u64]) -> Lock {
+        Lock {
             id: String::new(),
             key: "order:42".to_owned(),
             query: String::new(),
             holders: vec![claim(at, 60)],
             waiters: waits.iter().map(|ago| claim(at, *ago)).collect(),
             waiting: waits.len() as u64,
-        };
-        of_lock(&lock, at).map(|it| it.title).collect()
+        }
     }
 
     #[test]

@@ -58,6 +58,15 @@
     }
   };
 
+  const filter = byId("filter");
+  const wanted = filter.querySelector("input");
+  const applyFilter = () => {
+    const text = wanted.value.trim().toLowerCase();
+    for (const row of rows.children) row.hidden = !row.textContent.toLowerCase().includes(text);
+  };
+  wanted.addEventListener("input", applyFilter);
+  filter.hidden = false;
+
   const onMessage = (message) => {
     const { now, html, order: ids } = JSON.parse(message.data);
     seen = message.lastEventId;
@@ -67,6 +76,7 @@
       for (const [id, part] of html) replace(id, part);
       if (ids) order(ids);
     });
+    if (wanted.value) applyFilter();
   };
 
   const open = () => {

@@ -31,6 +31,14 @@ pub(crate) fn templates(state: &State, clock: Clock) -> Markup {
                     th scope="col" .wide { "Held in 5 min" }
                 } }
                 tbody { @for template in &state.templates { (template_row(template, state.locks_seen.is_some())) } }
+                @if state.templates.len() > 1 && state.locks_seen.is_some() {
+                    tfoot { tr {
+                        th scope="row" { "All" }
+                        td .number { (state.held()) }
+                        td .number { (state.waiting()) }
+                        td {} td {} td .wide {}
+                    } }
+                }
             }
         }
     }
