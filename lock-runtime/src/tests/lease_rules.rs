@@ -700,7 +700,9 @@ impl std::task::Wake for Unpark {
 /// the new queue.
 #[tokio::test]
 async fn a_ticket_of_a_removed_queue_matches_no_waiter_of_its_successor() {
-    let connect = || LockManager::connect("memory://a-line-that-has-ended");
+    // Otherwise a slow machine hands the lock on over the server.
+    let config = || Config::new("memory://a-line-that-has-ended").local_handoff(1, Duration::MAX);
+    let connect = || LockManager::connect(config());
     let (ours, theirs) = (connect().await.unwrap(), connect().await.unwrap());
     let wait = |locks: &LockManager| locks.lock("door").wait(TTL);
     let first = wait(&ours).acquire().await.unwrap();

@@ -392,11 +392,6 @@ pub const CLASSES: &[Class] = &[
         finder: UnitTest("a_new_subscription_makes_up_for_recalls_that_were_missed"),
     },
     Class {
-        name: "C78",
-        patch: "c78-asks-end-renewals",
-        finder: Scene("locks_asked_for"),
-    },
-    Class {
         name: "C79",
         patch: "c79-whoever-holds-it-no-more-has-stopped",
         finder: Scene("locks_asked_for"),
