@@ -391,11 +391,6 @@ pub const CLASSES: &[Class] = &[
         patch: "c77-missed-recalls-are-not-made-up-for",
         finder: UnitTest("a_new_subscription_makes_up_for_recalls_that_were_missed"),
     },
-    Class {
-        name: "C79",
-        patch: "c79-whoever-holds-it-no-more-has-stopped",
-        finder: Scene("locks_asked_for"),
-    },
 ];
 
 impl Class {
