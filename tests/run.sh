@@ -46,6 +46,7 @@ test_program() {
     doc) target=(--doc) ;;
     esac
     shift 2
+    : >"$log"
     timeout --kill-after=10 "$limit" cargo test "${all[@]}" --no-fail-fast "${target[@]}" -- "$@" >"$log" 2>&1 &
     # Not through a pipe, which a process that a test has left behind would keep open.
     tail --pid=$! -n +1 -f "$log"

@@ -121,6 +121,10 @@ async fn server_without_resp3_is_refused_whatever_its_words() {
         let refusal = refused(patient(proxy.url())).await;
         assert!(refusal.contains("RESP3"), "{words}: {refusal}");
     }
+    // That passes.
+    let full = "ERR max number of clients reached";
+    let proxy = Refusing::to(server.port(), "HELLO", full, usize::MAX);
+    connected(patient(proxy.url())).await;
 }
 
 /// Pastes the commands of the deployment guide into a shell.

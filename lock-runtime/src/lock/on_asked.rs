@@ -1,5 +1,6 @@
 //! Doing what others ask, and answering.
 
+use crate::engine::error::EngineError;
 use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::lock::asks::{Ask, Stop, Wanted};
@@ -64,19 +65,17 @@ impl Shared {
                 true => Stop::PassedOn,
                 false => Stop::Absent,
             };
-            self.context.say_stopped(*token, how).await;
+            // Whoever does not hear it asks again.
+            let _ = self.context.say_stopped(*token, how).await;
         }
     }
 }
 
 impl Context {
     /// Answers that the body runs no more which was to give up the lock with that token.
-    pub(crate) async fn say_stopped(&self, token: Token, how: Stop) {
+    pub(crate) async fn say_stopped(&self, token: Token, how: Stop) -> Result<(), EngineError> {
         let answer = Ask::Stopped(token, how).to_string();
-        // Whoever does not hear it asks again.
-        let _ = self
-            .engine
-            .ask(&answer, deadline_in(self.command_timeout))
-            .await;
+        let deadline = deadline_in(self.command_timeout);
+        self.engine.ask(&answer, deadline).await
     }
 }

@@ -63,7 +63,6 @@ pub(crate) async fn revoke(
         meant,
         stopped: HashSet::new(),
     };
-    stopping.listen().await;
     let mut left = stopping.ask_all().await?;
     if demand.force && !left.is_empty() {
         if let Some(taken) = take(context, key, &left).await? {
@@ -99,11 +98,15 @@ impl Stopping<'_> {
     async fn listen(&mut self) {
         self.context.engine.listen();
         let probe = Token::draw(self.context.process);
+        let is_heard = |it: &Self| it.stopped.contains(&probe);
         for _ in 0..REPEAT {
-            self.context.say_stopped(probe, Stop::Ended).await;
-            let is_heard = |it: &Self| it.stopped.contains(&probe);
+            // Whoever may not ask may still take the lock.
+            let said = self.context.say_stopped(probe, Stop::Ended).await;
+            if said.is_err() {
+                break;
+            }
             self.hear(deadline_in(LOOK), false, is_heard).await;
-            if self.stopped.contains(&probe) {
+            if is_heard(self) {
                 break;
             }
         }
@@ -115,6 +118,9 @@ impl Stopping<'_> {
         let mut left = self.meant.clone();
         // Another client cannot be asked.
         let can_be_asked = left.iter().any(|it| wanted(it, self.demand).is_some());
+        if can_be_asked {
+            self.listen().await;
+        }
         let deadline = deadline_in(self.demand.grace);
         let mut looks = 0;
         while can_be_asked && !left.is_empty() && (looks == 0 || now() < deadline) {
@@ -164,7 +170,7 @@ impl Stopping<'_> {
         tokens.all(|token| token.is_some_and(|token| self.stopped.contains(&token)))
     }
 
-    /// Hears answers until then, or until one comes that is awaited. `gone`: nobody that is meant holds the lock any more.
+    /// Hears answers until then, or until one comes that is awaited. `gone`: none that is meant holds the lock any more.
     async fn hear(&mut self, until: Instant, gone: bool, is_awaited: impl Fn(&Self) -> bool) {
         let io = self.context.io;
         let heard = async {

@@ -90,7 +90,9 @@ impl Hold {
         drop(state);
         if let Phase::Asked(_) = phase {
             let (context, token) = (self.context().clone(), self.token);
-            let answer = async move { context.say_stopped(token, Stop::Ended).await };
+            let answer = async move {
+                let _ = context.say_stopped(token, Stop::Ended).await;
+            };
             self.context().tasks.spawn_wait(answer);
         }
         Release {

@@ -36,11 +36,13 @@ pub(crate) fn unexpected_reply(reply: String) -> EngineError {
     )
 }
 
-/// Returns `true` for an error that the server words as it likes, and whose kind tells nothing.
+/// Returns `true` for an error that the server words as it likes, and whose kind says nothing. One that has no room for
+/// another client has it soon.
 pub(crate) fn is_general(error: &RedisError) -> bool {
+    let is_full = error.to_string().contains("max number of clients");
     let response = ErrorKind::Server(ServerErrorKind::ResponseError);
     let kinds = [ErrorKind::RESP3NotSupported, ErrorKind::Extension, response];
-    kinds.contains(&error.kind()) && !is_auth_error(error)
+    kinds.contains(&error.kind()) && !is_auth_error(error) && !is_full
 }
 
 /// Returns why a connection could not be made.
