@@ -2,7 +2,10 @@
 //!
 //! What most Sentinels name wins: one whose epoch is too great, or that is cut off from the others and names a former master,
 //! leads no client anywhere. A failover begins with one Sentinel alone, though. Its view is followed as soon as the present
-//! master is in doubt: it can't be connected to, denies to be the master, or most Sentinels say that it is down.
+//! master is in doubt: it can't be connected to, denies to be the master, or half of the Sentinels say that it is down.
+//!
+//! No view of an earlier epoch leads back before every Sentinel had the time to learn of the failover, and then only that of
+//! most: whoever died first may have said last what was true before it.
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::address::Address;
@@ -89,29 +92,24 @@ impl Views {
         let newest = self.named().max_by_key(|view| view.epoch)?;
         let Some(master) = &self.master else {
             let is_complete = self.by_sentinel.iter().all(Option::is_some);
+            let has_failed = |view: &&Option<_>| matches!(view, Some(Err(_)));
+            let alive = self.by_sentinel.iter().filter(|it| !has_failed(it)).count();
             return self
-                .majority()
+                .majority(alive)
                 .or((waited || is_complete).then_some(newest));
         };
+        let majority = self.majority(self.by_sentinel.len());
+        let is_newer = |view: &&MasterView| view.epoch >= master.epoch;
+        let beginner = Some(newest).filter(|view| self.is_in_doubt(master) && is_newer(view));
+        let most = majority.filter(|view| is_newer(view) || elapsed_since(master.since) >= DOUBT);
         let is_other = |view: &&MasterView| view.master != master.node;
-        if self.is_in_doubt(master) {
-            // The one that has begun a failover, or those that know nothing of a state which others have lost.
-            return [Some(newest), self.majority()]
-                .into_iter()
-                .flatten()
-                .find(is_other);
-        }
-        let is_newer =
-            |view: &&MasterView| view.epoch >= master.epoch || elapsed_since(master.since) >= DOUBT;
-        self.majority().filter(is_other).filter(is_newer)
+        [beginner, most].into_iter().flatten().find(is_other)
     }
 
-    /// Returns the newest view of the master that more than half of the Sentinels name, but for those that have failed.
-    fn majority(&self) -> Option<&MasterView> {
-        let has_failed = |view: &&Option<_>| matches!(view, Some(Err(_)));
-        let all = self.by_sentinel.iter().filter(|it| !has_failed(it)).count();
+    /// Returns the newest view of the master that more than half of `voters` name.
+    fn majority(&self, voters: usize) -> Option<&MasterView> {
         let votes = |view: &MasterView| self.named().filter(|it| it.master == view.master).count();
-        let views = self.named().filter(|view| votes(view) * 2 > all);
+        let views = self.named().filter(|view| votes(view) * 2 > voters);
         views.max_by_key(|view| view.epoch)
     }
 
@@ -218,15 +216,28 @@ mod tests {
     fn a_dead_sentinels_view_yields_to_the_others() {
         // The other two were restarted without their state.
         let mut views = views([(5, "a"), (1, "b"), (1, "b")], Some((5, "a")));
-        assert_eq!(next(&views), None);
         views.master.as_mut().unwrap().failed_at = Some(now());
+        assert_eq!(next(&views), None);
+        views.master.as_mut().unwrap().since -= DOUBT;
         assert_eq!(next(&views), Some("b"));
-        views.master.as_mut().unwrap().failed_at = None;
         for _ in 0..SILENT_POLLS {
             assert_eq!(views.named().count(), 3);
             views.record(0, failed());
         }
         assert_eq!(views.named().count(), 2);
+    }
+
+    #[test]
+    fn the_last_word_of_a_dead_sentinel_leads_no_client_back() {
+        // The third died before it was polled again, and is the last whose view counts.
+        let mut views = views([(2, "b"), (1, "a"), (1, "a")], Some((2, "b")));
+        let master = views.master.as_mut().unwrap();
+        (master.failed_at, master.since) = (Some(now()), master.since - DOUBT);
+        views.record(1, Ok(view(2, "b")));
+        (0..SILENT_POLLS).for_each(|_| views.record(0, failed()));
+        (0..SILENT_POLLS).for_each(|_| views.record(1, failed()));
+        assert_eq!(views.named().collect::<Vec<_>>(), [&view(1, "a")]);
+        assert_eq!(next(&views), None);
     }
 
     #[test]
