@@ -92,7 +92,7 @@ async fn without_majority_connect_and_acquire_fail() {
     members.0[0].kill();
     members.0[2].kill();
     let url = |n: usize| format!("redis://127.0.0.1:{}", members.0[n].port());
-    let hasty = members.config().connect_timeout(millis(2000));
+    let hasty = members.config().connect_timeout(millis(4000));
     let error = LockManager::connect(hasty).await.unwrap_err();
     assert!(error.is_unavailable() && error.key().is_none(), "{error}");
     let source = error.source().unwrap().to_string();

@@ -91,7 +91,7 @@ async fn acquire_fails_with_too_few_replicas() {
     for waiting in [&by_default, &others] {
         let after_another = async || {
             let holder = by_default.lock("row").replicas(0).acquire().await.unwrap();
-            let waiter = tokio::spawn(one(waiting).wait(millis(2000)).acquire());
+            let waiter = tokio::spawn(one(waiting).wait(millis(4000)).acquire());
             all.server(master).until_waiting("row", 1);
             holder.release().await.unwrap();
             soon(waiter).await.unwrap().map(drop)
