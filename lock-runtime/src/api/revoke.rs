@@ -77,7 +77,8 @@ impl Revoke {
         self
     }
 
-    /// Sets for how long the holders may take to stop. The default is 2 s.
+    /// Sets for how long the holders may take to stop. The default is 2 s. Once they have the lock no more, the word of their
+    /// processes that their bodies have stopped is awaited for another command timeout.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.demand.grace = grace;
         self

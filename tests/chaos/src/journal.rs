@@ -46,6 +46,8 @@ pub enum EventKind {
     Token { requested: u64, token: u64 },
     /// The body continues after an await, and `left` remains of its lease.
     Step { left: u64 },
+    /// It says that it is asked for its lock, which it holds until it ends.
+    Asked,
     /// The call, which waits, is polled no more, …
     SetAside,
     /// … and is polled again, or dropped.

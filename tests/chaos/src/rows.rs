@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use crate::args::{Args, leave};
 use crate::deployment::Topology;
 use crate::fault::Kind;
-use crate::instructions::Workload;
+use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
 use crate::plan::Profile;
 use crate::report::{Report, Tally};
@@ -23,6 +23,7 @@ struct Row {
     pause: u64,
     /// The kinds of functions that are called; all if empty.
     calls: &'static [CallKind],
+    pace: BodyLength,
     /// The number of faults that each kind needs, …
     wanted: &'static [(Kind, usize)],
     /// … and the number of schedules.
@@ -44,6 +45,7 @@ const USUAL: Row = Row {
     kinds: &[],
     pause: 200,
     calls: &[],
+    pace: BodyLength::Mixed,
     wanted: &[],
     least: 10,
 };
@@ -211,6 +213,22 @@ const ROWS: &[Row] = &[
         least: 30,
         ..USUAL
     },
+    Row {
+        name: "25",
+        what: "holders asked for their locks, which block their threads or keep their guards",
+        topologies: &Topology::ALL,
+        kinds: &[Kind::Ask],
+        pause: 250,
+        calls: &[
+            CallKind::Waits,
+            CallKind::Blocks,
+            CallKind::Guard,
+            CallKind::Continues,
+        ],
+        pace: BodyLength::Lingering,
+        wanted: &[(Kind::Ask, 1200)],
+        least: 80,
+    },
 ];
 
 /// The time limit of a row, whatever faults it has had by then.
@@ -261,7 +279,11 @@ impl Row {
                     pause: millis(self.pause),
                     ..Profile::only(self.kinds)
                 },
-                workload: Workload { calls, ..workload },
+                workload: Workload {
+                    calls,
+                    pace: self.pace,
+                    ..workload
+                },
                 ..Schedule::of(topology, number + 1)
             }))
         };

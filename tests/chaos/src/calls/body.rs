@@ -44,6 +44,9 @@ pub struct Step {
     awaits: Duration,
 }
 
+/// How long a body runs without reading its guard.
+const BEAT: Duration = millis(25);
+
 #[derive(Debug)]
 pub enum CallError {
     Lock(LockError),
@@ -69,6 +72,7 @@ pub fn steps(
     rng: &mut Rng,
 ) -> Vec<Step> {
     match pace {
+        _ if kind == CallKind::Blocks => few_steps(kind, length, pace, rng),
         BodyLength::UpTo { ms } => small_steps(millis(rng.below(ms))),
         BodyLength::Lingering => small_steps(length * 5 / 4),
         BodyLength::Held { ms } => small_steps(millis(ms)),
@@ -98,6 +102,17 @@ fn few_steps(kind: CallKind, length: Duration, pace: BodyLength, rng: &mut Rng) 
         },
     };
     (0..count).map(step).collect()
+}
+
+fn is_asked(lock: &LockGuard) -> bool {
+    let loss = lock.ensure_valid_for(Duration::ZERO);
+    matches!(
+        loss,
+        Err(LockError::Lost {
+            cause: LostCause::Revoked,
+            ..
+        })
+    )
 }
 
 fn small_steps(time: Duration) -> Vec<Step> {
@@ -222,6 +237,9 @@ impl Call {
                 self.look(lock, |left| EventKind::Step { left });
             }
             self.write(token, step.thinks)?;
+            if step.thinks > BEAT {
+                self.look(lock, |left| EventKind::Step { left });
+            }
             self.rest(lock, step.awaits).await;
         }
         if self.fenced {
@@ -233,7 +251,6 @@ impl Call {
 
     /// Awaits for `time` and reads the guard repeatedly meanwhile, so that the end of the lease is known.
     async fn rest(&self, lock: &LockGuard, mut time: Duration) {
-        const BEAT: Duration = millis(25);
         while time > BEAT {
             tokio::time::sleep(BEAT).await;
             self.look(lock, |left| EventKind::Step { left });
@@ -255,6 +272,11 @@ impl Call {
             }
         };
         self.journal.write_at(reading, self.number, what(left));
+        // Of several keys, only one may be wanted, and another one may have been lost.
+        if self.accounts.len() == 1 && left == 0 && is_asked(lock) {
+            self.journal
+                .write_at(reading, self.number, EventKind::Asked);
+        }
     }
 
     async fn token(&self, lock: &LockGuard) -> Result<u64, CallError> {

@@ -35,6 +35,14 @@ pub struct Look {
     pub at: u64,
     pub boot: u64,
     pub left: u64,
+    /// It is asked for its lock, and holds it.
+    pub asked: bool,
+}
+
+impl Look {
+    pub fn is_held(&self) -> bool {
+        self.left > 0 || self.asked
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +66,7 @@ impl Call {
 
     /// Returns the last reading at which the lock was held.
     pub fn proof(&self) -> Option<Look> {
-        self.looks.iter().rev().find(|look| look.left > 0).copied()
+        self.looks.iter().rev().find(|look| look.is_held()).copied()
     }
 
     /// Returns the span for which the lock was provably held. A downgrade leaves no moment without a holder.
@@ -66,7 +74,7 @@ impl Call {
     /// A body that continued after the last proof and then found that the lease had run out had not released
     /// the lock before. The lease that was proven last was therefore valid to its end.
     pub fn held(&self) -> Option<(u64, u64)> {
-        let begin = self.began().filter(|look| look.left > 0)?;
+        let begin = self.began().filter(Look::is_held)?;
         let proof = self.proof()?;
         let after = self.looks.iter().find(|look| look.at > proof.at);
         let lost = match (&self.ended, after) {
@@ -156,7 +164,13 @@ impl Call {
                 at: event.at,
                 boot: event.boot,
                 left: *left,
+                asked: false,
             }),
+            EventKind::Asked => {
+                if let Some(look) = self.looks.last_mut() {
+                    look.asked = true;
+                }
+            }
             EventKind::Token { requested, token } => self.tokens.push(Token {
                 requested: *requested,
                 had: event.at,

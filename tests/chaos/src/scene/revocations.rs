@@ -20,7 +20,7 @@ pub fn locks_asked_for() -> Setting {
                 CallKind::Continues,
             ],
             wait_ms: Some(10_000),
-            pace: BodyLength::UpTo { ms: 100 },
+            pace: BodyLength::Held { ms: 2000 },
             ..plain()
         },
         profile: Profile {

@@ -391,6 +391,16 @@ pub const CLASSES: &[Class] = &[
         patch: "c77-missed-recalls-are-not-made-up-for",
         finder: UnitTest("a_new_subscription_makes_up_for_recalls_that_were_missed"),
     },
+    Class {
+        name: "C78",
+        patch: "c78-asks-end-renewals",
+        finder: Scene("locks_asked_for"),
+    },
+    Class {
+        name: "C79",
+        patch: "c79-whoever-is-gone-has-stopped",
+        finder: Scene("locks_asked_for"),
+    },
 ];
 
 impl Class {
