@@ -6,8 +6,7 @@
 
 use proc_macro2::{Delimiter, Group, Ident, Span, TokenStream, TokenTree};
 use quote::{ToTokens, TokenStreamExt, quote, quote_spanned};
-use syn::visit_mut::VisitMut;
-use syn::{Expr, FnArg, Stmt, Token, parse_quote, parse2, token};
+use syn::{Expr, Stmt, Token, parse2, token};
 
 use crate::args::Args;
 use crate::arguments::{Own, capture, mentions, names};
@@ -58,24 +57,14 @@ fn expand_function(
         Body::Async(tokens) => {
             args.check_names(&names.iter().map(Ident::to_string).collect::<Vec<_>>())?;
             let returns = ReturnType::from_async_fn(&signature);
-            let mut owned = TokenStream::new();
-            for input in &mut signature.inputs {
-                let mut own = Own {
-                    body: &tokens,
-                    is_used: &|name| {
-                        // The compiler says so if nothing uses an argument, unless its name begins with an underscore.
-                        let used = uses(&tokens, name) || name.to_string().starts_with('_');
-                        used && !mentions(&or_else, name)
-                    },
-                    owned: TokenStream::new(),
-                    is_mutable: false,
-                };
-                own.visit_fn_arg_mut(input);
-                owned.extend(own.owned);
-                if let (FnArg::Typed(input), true) = (input, own.is_mutable) {
-                    input.attrs.push(parse_quote!(#[allow(unused_mut)]));
-                }
-            }
+            let own = Own {
+                body: &tokens,
+                given,
+                or_else: &or_else,
+            };
+            let inputs = signature.inputs.iter_mut().enumerate();
+            let owned = inputs.map(|(number, input)| own.argument(number, input));
+            let owned = owned.collect();
             let receiver = signature.receiver();
             let changes_self = receiver.is_some_and(|it| it.mutability.is_some());
             wrap_body(

@@ -146,6 +146,19 @@ both! {
         Ok(())
     }
 
+    fn parts_without_a_name_end_with_their_argument(
+        first: Logged, Pair(second, _): Pair<Logged, Logged>, ref third: Logged, _: Logged, [.., fifth]: [Logged; 2]
+    ) with (
+        Logged("first"), Pair(Logged("second"), Logged("rest")), Logged("third"), Logged("fourth"),
+        [Logged("other"), Logged("fifth")]
+    ) {
+        fifth.uses();
+        third.uses();
+        second.uses();
+        first.uses();
+        Ok(())
+    }
+
     fn an_argument_that_is_not_used_ends_with_the_body(_permit: Logged) with (Logged("permit")) {
         let _local = Logged("local");
         Ok(())
