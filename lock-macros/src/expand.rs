@@ -12,7 +12,7 @@ use crate::args::Args;
 use crate::arguments::{Own, capture, mentions, names};
 use crate::function::{Body, Function, find_async_block};
 use crate::return_type::ReturnType;
-use crate::tokens::respan;
+use crate::tokens::{error, respan};
 
 pub(crate) fn expand(args: TokenStream, item: TokenStream) -> TokenStream {
     // The braces of a block that such a function takes from a macro's call look unnecessary in the expansion.
@@ -73,7 +73,7 @@ fn expand_function(
                 &brace,
                 (owned, changes_self),
                 tokens,
-            )
+            )?
         }
         Body::AsyncBlock(mut statements) => {
             let returns = ReturnType::from_future_fn(&signature);
@@ -86,7 +86,7 @@ fn expand_function(
                 let owned = owned.map(capture).collect();
                 let function = (args, &signature.ident);
                 let brace = &inner.brace_token;
-                let wrapped = wrap_body(function, &returns, brace, (owned, false), body);
+                let wrapped = wrap_body(function, &returns, brace, (owned, false), body)?;
                 // The block evaluates the key, so it must own the arguments.
                 block.capture = Some(<Token![move]>::default());
                 block.block.stmts = vec![Stmt::Expr(Expr::Verbatim(wrapped), None)];
@@ -109,12 +109,19 @@ fn wrap_body(
     brace: &token::Brace,
     (owned, changes_self): (TokenStream, bool),
     body: TokenStream,
-) -> TokenStream {
+) -> syn::Result<TokenStream> {
     let Args { krate, options, .. } = args;
     let mixed = Span::mixed_site();
     let lock = args.lock_expr(function);
     let failed = match &options.or_else {
         Some(or_else) => or_else.to_token_stream(),
+        None if returns.is_nothing() => {
+            return Err(error(
+                returns.span,
+                format!("`{function}` returns nothing, so it cannot return a lock error"),
+                "return `Result<(), LockError>`, or handle the error: `or_else = |error| eprintln!(\"{error}\")`",
+            ));
+        }
         None => respan(
             quote!(|__distributed_lock| #krate::FromLockError::from_lock_error(__distributed_lock)),
             returns.span.resolved_at(mixed),
@@ -159,12 +166,12 @@ fn wrap_body(
     } else {
         quote_spanned!(mixed=> return #value;)
     };
-    quote_spanned! {mixed=>
+    Ok(quote_spanned! {mixed=>
         const fn __distributed_lock() {}
         let __distributed_lock = #lock;
         let __distributed_lock = #krate::__private::acquire(__distributed_lock).await;
         #last
-    }
+    })
 }
 
 /// Returns a block that counts as the user's: errors about the body's value are there, and the user's edition says when

@@ -10,13 +10,13 @@ use crate::suggest::closest_match;
 use crate::tokens::{borrow, error, inner, literal, respan};
 
 pub(crate) enum Key {
-    /// A template that `format!` accepts unchanged, so that rustc reports errors inside the literal.
+    /// A template without placeholders, which `format!` accepts unchanged.
     Literal(LitStr),
-    /// A template, split into a format string and its expressions.
+    /// A template, split into a format string and its values.
     Template {
         source: LitStr,
         format: LitStr,
-        values: Vec<TokenStream>,
+        values: Vec<Value>,
     },
     Expr(Expr),
     /// Several keys that are acquired together.
@@ -41,6 +41,11 @@ impl Parse for Key {
     }
 }
 
+pub(crate) struct Value {
+    expr: TokenStream,
+    has_spec: bool,
+}
+
 /// What a call is for: a template or an expression like a key, but any text.
 pub(crate) struct Label(Key);
 
@@ -62,13 +67,7 @@ impl Label {
 
     /// Returns an expression for the text of one call, which only borrows its operands.
     pub(crate) fn value_expr(&self, krate: &Path) -> TokenStream {
-        match &self.0 {
-            Key::Expr(value) => {
-                let value = borrow(value);
-                quote_spanned!(Span::mixed_site()=> #krate::__private::format!("{}", #value))
-            }
-            template => template.value_expr(krate),
-        }
+        self.0.value_expr(krate)
     }
 }
 
@@ -112,7 +111,7 @@ impl Key {
     fn from_template(source: LitStr) -> syn::Result<Self> {
         let text = source.value();
         let parts = parse_template(&text).map_err(|problem| Error::new(source.span(), problem))?;
-        if parts.iter().all(Part::is_plain) && !text.contains("<<") {
+        if parts.iter().all(|part| matches!(part, Part::Text(_))) && !text.contains("<<") {
             return Ok(Self::Literal(source));
         }
         let mut format = String::new();
@@ -120,11 +119,14 @@ impl Key {
         for part in parts {
             match part {
                 Part::Text(text) => format += &text.replace('{', "{{").replace('}', "}}"),
-                Part::Placeholder { expr, spec, .. } => {
+                Part::Placeholder { expr, spec } => {
                     format.push_str(if spec.is_empty() { "{" } else { "{:" });
                     format.push_str(spec);
                     format.push('}');
-                    values.push(respan(syn::parse_str(expr)?, source.span()));
+                    values.push(Value {
+                        expr: respan(syn::parse_str(expr)?, source.span()),
+                        has_spec: !spec.is_empty(),
+                    });
                 }
             }
         }
@@ -143,7 +145,8 @@ impl Key {
             Self::List(keys) => return keys.iter().try_for_each(|key| key.check_names(arguments)),
             _ => return Ok(()),
         };
-        let unknown = values.iter().filter_map(leading_name).find(|name| {
+        let mut names = values.iter().filter_map(|value| leading_name(&value.expr));
+        let unknown = names.find(|name| {
             let is_constant = name.trim_start_matches('_').starts_with(char::is_uppercase);
             !is_constant && !arguments.contains(name)
         });
@@ -194,6 +197,9 @@ impl Key {
         match self {
             Self::Literal(format) => quote_spanned!(mixed=> #krate::__private::format!(#format)),
             Self::Template { format, values, .. } => {
+                let values = values
+                    .iter()
+                    .map(|value| value.operand(krate, format.span()));
                 quote_spanned!(mixed=> #krate::__private::format!(#format, #(#values),*))
             }
             Self::Expr(value) => {
@@ -201,6 +207,19 @@ impl Key {
                 quote_spanned!(mixed=> #krate::__private::key(#value))
             }
             Self::List(_) => self.value_expr(krate),
+        }
+    }
+}
+
+impl Value {
+    /// Returns an argument of `format!`. If its type can't be shown, the error says how to name what is in it.
+    fn operand(&self, krate: &Path, span: Span) -> TokenStream {
+        let expr = &self.expr;
+        match self.has_spec {
+            true => expr.clone(),
+            false => {
+                quote_spanned!(span.resolved_at(Span::mixed_site())=> #krate::__private::value(&&(#expr)))
+            }
         }
     }
 }
@@ -221,22 +240,7 @@ fn leading_name(value: &TokenStream) -> Option<String> {
 #[derive(Debug, PartialEq)]
 enum Part<'a> {
     Text(String),
-    Placeholder {
-        open: char,
-        expr: &'a str,
-        spec: &'a str,
-    },
-}
-
-impl Part<'_> {
-    fn is_plain(&self) -> bool {
-        match self {
-            Self::Text(_) => true,
-            Self::Placeholder { open, expr, .. } => {
-                *open == '{' && expr.chars().all(|c| c.is_alphanumeric() || c == '_')
-            }
-        }
-    }
+    Placeholder { expr: &'a str, spec: &'a str },
 }
 
 /// Splits a template into its parts. Returns the problem and a remedy as the error.
@@ -276,7 +280,7 @@ fn parse_placeholder(open: char, rest: &str) -> Result<(Part<'_>, &str), String>
     let ends = || rest.match_indices(close).map(|(at, _)| at);
     for at in ends() {
         if let Some((expr, spec)) = split_format_spec(&rest[..at]) {
-            return Ok((Part::Placeholder { open, expr, spec }, &rest[at + 1..]));
+            return Ok((Part::Placeholder { expr, spec }, &rest[at + 1..]));
         }
     }
     let Some(at) = ends().next() else {
@@ -325,7 +329,7 @@ mod tests {
                 format.value(),
                 values
                     .iter()
-                    .map(|value| unspaced(&value.to_string()))
+                    .map(|value| unspaced(&value.expr.to_string()))
                     .collect(),
             )),
             Ok(Key::Expr(_) | Key::List(_)) => unreachable!("a literal is a template"),
@@ -341,12 +345,12 @@ mod tests {
     fn valid_templates_are_parsed() {
         for (template, format, values) in [
             // Unchanged.
-            ("nightly", "nightly", &[][..]),
-            ("order:{id}", "order:{id}", &[]),
-            ("{id:08}:{{x}}", "{id:08}:{{x}}", &[]),
-            ("{self}", "{self}", &[]),
+            ("nightly:{{x}}", "nightly:{{x}}", &[][..]),
             ("a>b>>c", "a>b>>c", &[]),
             // Names and expressions.
+            ("order:{id}", "order:{}", &["id"]),
+            ("{id:08}:{{x}}", "{:08}:{{x}}", &["id"]),
+            ("{self}", "{}", &["self"]),
             ("order:<id>", "order:{}", &["id"]),
             ("<a>{b}", "{}{}", &["a", "b"]),
             ("< a >", "{}", &["a"]),

@@ -49,6 +49,10 @@ impl ReturnType {
         matches!(self.ty, Some(Type::Never(_)))
     }
 
+    pub(crate) fn is_nothing(&self) -> bool {
+        matches!(&self.ty, Some(Type::Tuple(tuple)) if tuple.elems.is_empty())
+    }
+
     /// Returns code that fixes the type of the body's value, as a signature does: for inference, coercions, and
     /// errors at the body instead of at the attribute.
     pub(crate) fn type_anchor(&self) -> Option<TokenStream> {

@@ -43,7 +43,7 @@ async fn constant() -> Result<(), LockError> {
     Ok(())
 }
 
-#[distributed_lock(key = "order:{id}", ttl = "30s", wait = "1h")]
+#[distributed_lock(key = "order:{id}:{id:04}", ttl = "30s", wait = "1h")]
 async fn plain(id: u64) -> Result<u64, LockError> {
     Ok(id)
 }

@@ -11,7 +11,9 @@ pub async fn pay(Path(id): Path<u64>) -> Result<Order, Error> {
                 ::core::line!(),
             )
         },
-        ::lock_runtime::__private::format!("order:{id}"),
+        ::lock_runtime::__private::format!(
+            "order:{}", ::lock_runtime::__private::value(&& (id))
+        ),
     );
     let __distributed_lock = ::lock_runtime::__private::acquire(__distributed_lock)
         .await;

@@ -13,8 +13,12 @@ async fn transfer(from: u64, to: u64) -> Result<(), Error> {
                 )
             },
             [
-                ::lock_runtime::__private::format!("account:{}", from),
-                ::lock_runtime::__private::format!("account:{to}"),
+                ::lock_runtime::__private::format!(
+                    "account:{}", ::lock_runtime::__private::value(&& (from))
+                ),
+                ::lock_runtime::__private::format!(
+                    "account:{}", ::lock_runtime::__private::value(&& (to))
+                ),
                 ::lock_runtime::__private::key(&(ledger())),
             ],
         )

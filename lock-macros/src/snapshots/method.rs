@@ -13,13 +13,19 @@ async fn pay(&mut self, order: Order) -> Result<Paid, Error> {
                         )
                     },
                     crate::lock_runtime::__private::format!(
-                        "{}:{:08}", self.tenant, order.id()
+                        "{}:{:08}", crate ::lock_runtime::__private::value(&& (self
+                        .tenant)), order.id()
                     ),
                 )
                 .ttl(crate::lock_runtime::__private::Duration::from_millis(90000u64))
                 .wait(crate::lock_runtime::__private::Duration::MAX)
                 .max_hold(MAX_HOLD)
-                .label(crate::lock_runtime::__private::format!("tenant {}", self.tenant))
+                .label(
+                    crate::lock_runtime::__private::format!(
+                        "tenant {}", crate ::lock_runtime::__private::value(&& (self
+                        .tenant))
+                    ),
+                )
                 .renew(false)
                 .replicas(2)
                 .on_lost(crate::lock_runtime::OnLost::Continue)

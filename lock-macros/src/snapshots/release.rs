@@ -9,7 +9,9 @@ async fn consume(id: u32) -> Result<(), Error> {
                     ::core::line!(),
                 )
             },
-            ::lock_runtime::__private::format!("partition:{}", id),
+            ::lock_runtime::__private::format!(
+                "partition:{}", ::lock_runtime::__private::value(&& (id))
+            ),
         )
         .release_mode(::lock_runtime::ReleaseMode::Lazy)
         .on_lost(::lock_runtime::OnLost::Cancel);

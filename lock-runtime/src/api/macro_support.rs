@@ -15,28 +15,28 @@ use std::fmt::Display;
 use std::future::Future;
 use std::pin::Pin;
 
-/// The value of an expression for a key.
+/// A value in a key or a label.
 #[diagnostic::on_unimplemented(
-    message = "`{Self}` cannot be the key of a lock",
+    message = "`{Self}` cannot be in the key or the label of a lock",
     label = "this type does not implement `Display`",
+    note = "take an extractor apart in the signature, as in `Path(id): Path<u64>`; of another type, name a field or a \
+            method, as in `<order.id>`",
     note = "several keys are a list in brackets: `key = [\"account:<from>\", \"account:<to>\"]`",
     note = "a lock on keys whose number is known only at run time: `LockManager::lock_all`"
 )]
-pub trait LockKey {
-    /// Returns the key.
-    fn to_key(&self) -> String;
-}
+pub trait LockKey: Display {}
 
 #[diagnostic::do_not_recommend]
-impl<T: Display + ?Sized> LockKey for T {
-    fn to_key(&self) -> String {
-        self.to_string()
-    }
-}
+impl<T: Display + ?Sized> LockKey for T {}
 
 /// Returns the key that an expression names.
 pub fn key<T: LockKey + ?Sized>(value: &T) -> String {
-    value.to_key()
+    value.to_string()
+}
+
+/// Returns the value of a placeholder, as a type of which `format!` reports no second error.
+pub fn value<'a, T: LockKey + ?Sized>(value: &'a &'a T) -> &'a dyn Display {
+    value
 }
 
 /// Returns the site of an annotated function.

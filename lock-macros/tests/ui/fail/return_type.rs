@@ -6,11 +6,6 @@ async fn ship(id: u64) -> String {
 }
 
 #[distributed_lock(key = "order:<id>")]
-async fn bill(id: u64) {
-    let _ = id;
-}
-
-#[distributed_lock(key = "order:<id>")]
 async fn pack(id: u64) -> Result<u64, std::fmt::Error> {
     Ok(id)
 }
