@@ -44,8 +44,8 @@ pub async fn calls_fail_in_time_during_an_outage_and_work_after_it(fixture: Fixt
 /// However often connecting fails, and however often the connection breaks.
 pub async fn lost_connection_and_its_return_are_logged_once(fixture: Fixture) {
     const PERIOD: Duration = millis(5000);
-    const LOST: &str = "WARN lock_runtime::trace::enabled: connection lost";
-    const RESTORED: &str = "INFO lock_runtime::trace::enabled: connection restored";
+    const LOST: &str = "WARN lock_runtime: connection lost";
+    const RESTORED: &str = "INFO lock_runtime: connection restored";
     const REQUESTS: &str = "carries=\"requests\"";
     const MESSAGES: &str = "carries=\"messages\"";
     let log = Log::begin();

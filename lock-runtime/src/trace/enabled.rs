@@ -16,6 +16,9 @@ use tracing::dispatcher::{Dispatch, with_default};
 use tracing::span::Id;
 use tracing::{Span, debug, error, field, info, warn};
 
+/// The target of all spans and events, which filters name: no module's name, which changes.
+const TARGET: &str = "lock_runtime";
+
 /// The span of a hold. Boxed, if a subscriber records it: few do.
 pub(crate) struct LockSpan(Option<Box<Span>>);
 
@@ -23,6 +26,7 @@ impl LockSpan {
     pub(crate) fn start(key: &str, purpose: &Purpose, waited: Duration) -> LockSpan {
         let open = || {
             let span = tracing::info_span!(
+                target: TARGET,
                 "distributed_lock",
                 template = template(purpose),
                 key,
@@ -64,9 +68,9 @@ pub(crate) struct WaitSpan(Option<Span>);
 impl WaitSpan {
     pub(crate) fn start(key: &str, purpose: &Purpose) -> WaitSpan {
         let (template, label) = (template(purpose), purpose.label());
-        WaitSpan(contain(|| {
-            tracing::info_span!("distributed_lock.acquire", template, key, label)
-        }))
+        WaitSpan(contain(
+            || tracing::info_span!(target: TARGET, "distributed_lock.acquire", template, key, label),
+        ))
     }
 }
 
@@ -85,26 +89,26 @@ fn template(purpose: &Purpose) -> Option<&'static str> {
 pub(crate) fn lost(span: Option<&LockSpan>, key: &str, cause: LostCause) {
     let in_span = |(span, subscriber): (&Id, &Dispatch)| {
         with_default(subscriber, || {
-            warn!(parent: span.clone(), key, "lock lost: {cause}");
+            warn!(target: TARGET, parent: span.clone(), key, "lock lost: {cause}");
         });
     };
     let span = span.and_then(|span| span.0.as_ref());
     contain(
         || match span.and_then(|span| span.with_subscriber(in_span)) {
             Some(()) => {}
-            None => warn!(key, "lock lost: {cause}"),
+            None => warn!(target: TARGET, key, "lock lost: {cause}"),
         },
     );
 }
 
 /// Reports that this process gives up a lock which somebody wants back.
 pub(crate) fn gives_up(key: &str, by: &str, reason: &str) {
-    contain(|| warn!(key, by, reason, "lock revoked"));
+    contain(|| warn!(target: TARGET, key, by, reason, "lock revoked"));
 }
 
 /// Reports that this process has taken a lock from its holder, or asked it to stop.
 pub(crate) fn revokes(key: &str, by: &str, reason: &str, token: &str, forced: bool) {
-    contain(|| warn!(key, by, reason, token, forced, "revoking a lock"));
+    contain(|| warn!(target: TARGET, key, by, reason, token, forced, "revoking a lock"));
 }
 
 /// Reports a call that ends without its lock, in the span of its caller.
@@ -123,55 +127,61 @@ pub(crate) fn not_acquired(event: &LockEvent<'_>) {
     let template = site.map(Site::template);
     let (waited, outcome) = (milliseconds(waited), outcome.as_str());
     contain(|| match error {
-        Some(error) => debug!(template, key, waited, outcome, %error, "lock not acquired"),
-        None => debug!(template, key, waited, outcome, "lock not acquired"),
+        Some(error) => {
+            debug!(target: TARGET, template, key, waited, outcome, %error, "lock not acquired")
+        }
+        None => debug!(target: TARGET, template, key, waited, outcome, "lock not acquired"),
     });
 }
 
 pub(crate) fn renewal_failed(key: &str, error: &dyn Display, left: Duration) {
-    contain(|| debug!(key, %error, left = milliseconds(left), "lease renewal failed; retrying"));
+    contain(
+        || debug!(target: TARGET, key, %error, left = milliseconds(left), "lease renewal failed; retrying"),
+    );
 }
 
 pub(crate) fn released_missing_lock(key: &str) {
-    contain(|| warn!(key, "released a lock that was no longer held"));
+    contain(|| warn!(target: TARGET, key, "released a lock that was no longer held"));
 }
 
 /// Returns `true` if any subscriber receives warnings.
 pub(crate) fn warnings_enabled() -> bool {
-    contain(|| tracing::enabled!(tracing::Level::WARN)).unwrap_or_default()
+    contain(|| tracing::enabled!(target: TARGET, tracing::Level::WARN)).unwrap_or_default()
 }
 
 pub(crate) fn unsafe_server(warning: &Warning) {
     contain(|| match warning.kind() {
-        WarningKind::NotChecked => info!("{warning}"),
-        _ => warn!("lock server: {warning}"),
+        WarningKind::NotChecked => info!(target: TARGET, "{warning}"),
+        _ => warn!(target: TARGET, "lock server: {warning}"),
     });
 }
 
 /// Reports that a manager has started without a connection.
 pub(crate) fn not_connected(server: &str, error: &dyn Display) {
-    contain(|| warn!(server, %error, "started without a connection; connecting"));
+    contain(|| warn!(target: TARGET, server, %error, "started without a connection; connecting"));
 }
 
 /// Reports that a server which could not be reached at the start refuses this process now, or is refused by it.
 pub(crate) fn refused(server: &str, error: &dyn Display) {
-    contain(|| error!(server, %error, "no lock is granted: the lock server can't be used"));
+    contain(
+        || error!(target: TARGET, server, %error, "no lock is granted: the lock server can't be used"),
+    );
 }
 
 /// Reports the first connection of a manager that has started without one.
 pub(crate) fn connected(server: &str) {
-    contain(|| info!(server, "connected to the lock server"));
+    contain(|| info!(target: TARGET, server, "connected to the lock server"));
 }
 
 pub(crate) fn master_followed(sentinels: &dyn Display, from: &dyn Display, to: &dyn Display) {
     contain(|| {
-        info!(server = %sentinels, %from, %to, "failover followed: the Sentinels report a new master");
+        info!(target: TARGET, server = %sentinels, %from, %to, "failover followed: the Sentinels report a new master");
     });
 }
 
 pub(crate) fn node_replaced(cluster: &dyn Display) {
     contain(|| {
-        info!(server = %cluster, "failover followed: a cluster node no longer serves slots");
+        info!(target: TARGET, server = %cluster, "failover followed: a cluster node no longer serves slots");
     });
 }
 
@@ -201,7 +211,9 @@ impl Failures {
 
     /// Counts a background release that was abandoned.
     pub(crate) fn release(&self, server: Arc<str>, key: &str, error: &dyn Display) {
-        contain(|| debug!(key, %error, "release not confirmed; the lock expires with its ttl"));
+        contain(
+            || debug!(target: TARGET, key, %error, "release not confirmed; the lock expires with its ttl"),
+        );
         self.failed(server, (0, 1), error);
     }
 
@@ -218,7 +230,7 @@ impl Failures {
         let (renewals, releases) = tally.take();
         drop(tallies);
         contain(|| {
-            warn!(%server, renewals, releases, %error, "requests to the lock server fail; retrying");
+            warn!(target: TARGET, %server, renewals, releases, %error, "requests to the lock server fail; retrying");
         });
     }
 
@@ -236,7 +248,9 @@ impl Failures {
         }
         let (renewals, releases) = tally.take();
         drop(tallies);
-        contain(|| info!(%server, renewals, releases, "the lock server renews leases again"));
+        contain(
+            || info!(target: TARGET, %server, renewals, releases, "the lock server renews leases again"),
+        );
     }
 
     fn tallies(&self) -> MutexGuard<'_, HashMap<Arc<str>, Tally>> {
@@ -260,14 +274,16 @@ impl Connection {
     /// Reports a failed attempt to reconnect: once per loss, and at most once per period.
     pub(crate) fn failed(&mut self, server: &dyn Display, carries: &str, error: &dyn Display) {
         if !self.0.lasts() && self.0.comes(now()) {
-            contain(|| warn!(%server, carries, %error, "connection lost; reconnecting"));
+            contain(
+                || warn!(target: TARGET, %server, carries, %error, "connection lost; reconnecting"),
+            );
         }
     }
 
     /// Reports that the connection was restored, if its loss was reported.
     pub(crate) fn made(&mut self, server: &dyn Display, carries: &str) {
         if self.0.ends() {
-            contain(|| info!(%server, carries, "connection restored"));
+            contain(|| info!(target: TARGET, %server, carries, "connection restored"));
         }
     }
 }

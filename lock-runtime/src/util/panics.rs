@@ -24,7 +24,7 @@ pub(crate) fn catch<T>(work: impl FnOnce() -> T) -> Result<T, Panic> {
 
 #[cfg(feature = "tracing")]
 fn report(words: &str) {
-    contain(|| tracing::error!("a task of the library panicked: {words}"));
+    contain(|| tracing::error!(target: "lock_runtime", "a task of the library panicked: {words}"));
 }
 
 #[cfg(not(feature = "tracing"))]
