@@ -96,7 +96,7 @@ async fn show() -> Result<(), LockError> {
         );
     }
     if timeout(WORK / 2, pack("cem", 1)).await.is_err() {
-        say("cem", "is cancelled half-way");
+        say("cem", "is canceled half-way");
     }
     pack("dot", 1).await?;
 

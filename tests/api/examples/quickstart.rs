@@ -71,7 +71,7 @@ fn shows_what_the_lock_does(lines: &[String]) {
         ("bob", "packs order 1"),
         ("bob", "panics: the roof fell in"),
         ("cem", "packs order 1"),
-        ("cem", "is cancelled half-way"),
+        ("cem", "is canceled half-way"),
         ("dot", "packs order 1"),
     ];
     assert_eq!(ways_out, expected);
