@@ -289,6 +289,23 @@ mod tests {
     }
 
     #[test]
+    fn arguments_in_the_manifest_are_understood() {
+        let manifest = include_str!("../../ops/kubernetes/nightly.yaml");
+        let arguments = manifest
+            .lines()
+            .find_map(|it| it.trim().strip_prefix("args: ["));
+        let arguments = arguments.and_then(|it| it.strip_suffix(']')).unwrap();
+        let arguments = arguments.split(", ").map(|it| it.trim_matches('"'));
+        match Args::try_parse_from(["locks"].into_iter().chain(arguments)) {
+            Ok(Args {
+                command: Command::Run(run),
+                ..
+            }) => assert_eq!(run.conflict_exit_code, 0),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
     fn documented_commands_are_understood() {
         let mut tried = 0;
         for document in [

@@ -1,4 +1,5 @@
-//! `ops/`: alerts that fire when they should, a dashboard that asks for series which exist, and services that find each other.
+//! `ops/`: alerts that fire when they should, a dashboard that asks for series which exist, services that find each other,
+//! and manifests that fit the programs in their images.
 //!
 //! There is no container engine here: whether the images start is not tested.
 
@@ -333,13 +334,24 @@ fn services_find_files_and_each_other() {
     );
 }
 
+/// Returns the lines of the Dockerfile that make an image, from what is copied into it.
+fn image(name: &str) -> String {
+    let file = read("Dockerfile");
+    let (_, rest) = file.split_once(&format!(" AS {name}\n")).unwrap();
+    rest.split("\nFROM ").next().unwrap().to_owned()
+}
+
 /// The image is made of what is there.
 #[test]
 fn image_runs_an_example_with_options_that_it_knows() {
     let compose = parsed("compose.yaml");
     let build = &compose["services"]["orders"]["build"];
     let context = ops(text(&build["context"]));
-    let file = fs::read_to_string(context.join(text(&build["dockerfile"]))).unwrap();
+    assert_eq!(
+        context.join(text(&build["dockerfile"])),
+        context.join("ops/Dockerfile")
+    );
+    let file = image("build-orders") + &image(text(&build["target"]));
     let (_, example) = file.split_once("--example ").unwrap();
     let example = example.split_whitespace().next().unwrap();
     assert!(root().join(format!("examples/{example}.rs")).exists());
@@ -356,4 +368,111 @@ fn image_runs_an_example_with_options_that_it_knows() {
     let port = arguments[port].parse().unwrap();
     assert!(ports(&compose["services"]["orders"]).0.contains(&port));
     assert!(file.contains(&format!("EXPOSE {port}\n")));
+}
+
+/// Returns the objects of a manifest.
+fn manifest(file: &str) -> Vec<Yaml> {
+    let objects = YamlLoader::load_from_str(&read(&format!("kubernetes/{file}"))).unwrap();
+    for object in &objects {
+        let _ = (
+            text(&object["apiVersion"]),
+            text(&object["metadata"]["name"]),
+        );
+    }
+    objects
+}
+
+fn object<'a>(objects: &'a [Yaml], kind: &str) -> &'a Yaml {
+    let mut found = objects.iter().filter(|it| text(&it["kind"]) == kind);
+    found.next().unwrap_or_else(|| panic!("there is no {kind}"))
+}
+
+/// The variables of a container are read by [`Config::from_env`](lock_runtime::Config::from_env).
+fn assert_variables_are_known(container: &Yaml) {
+    let known = include_str!("../../lock-runtime/src/config/environment.rs");
+    let names: Vec<_> = list(&container["env"])
+        .iter()
+        .map(|variable| text(&variable["name"]))
+        .collect();
+    assert!(names.contains(&"LOCK_URL"), "{names:?}");
+    for name in names {
+        assert!(known.contains(&format!("/// | `{name}` |")), "`{name}`");
+    }
+    let secret = &list(&container["env"])[0]["valueFrom"]["secretKeyRef"];
+    assert_eq!(
+        (text(&secret["name"]), text(&secret["key"])),
+        ("locks", "url")
+    );
+}
+
+#[test]
+fn deployment_probes_its_service_and_lets_it_drain() {
+    let service = include_str!("../../examples/axum_orders.rs");
+    let objects = manifest("orders.yaml");
+    let deployment = &object(&objects, "Deployment")["spec"];
+    let labels = &deployment["template"]["metadata"]["labels"];
+    assert_eq!(&deployment["selector"]["matchLabels"], labels);
+    let pod = &deployment["template"]["spec"];
+    let [container] = list(&pod["containers"]) else {
+        panic!("one container")
+    };
+    assert_variables_are_known(container);
+    let image = image(text(&container["image"]));
+
+    // Requests and probes reach the port at which the program listens.
+    let [port] = list(&container["ports"]) else {
+        panic!("one port")
+    };
+    let number = port["containerPort"].as_i64().unwrap();
+    assert!(image.contains(&format!("EXPOSE {number}\n")));
+    let balancer = &object(&objects, "Service")["spec"];
+    assert_eq!(&balancer["selector"], labels);
+    assert_eq!(list(&balancer["ports"])[0]["targetPort"], port["name"]);
+    for (probe, handler) in [("readinessProbe", "ready"), ("livenessProbe", "live")] {
+        let request = &container[probe]["httpGet"];
+        assert_eq!(request["port"], port["name"]);
+        let route = format!(".route(\"{}\", get({handler}))", text(&request["path"]));
+        assert!(service.contains(&route), "{route}");
+    }
+    // More than the command timeout of 500 ms.
+    assert!(container["readinessProbe"]["timeoutSeconds"].as_i64() >= Some(1));
+
+    // What the program stores is there for all replicas.
+    let [mount] = list(&container["volumeMounts"]) else {
+        panic!("one volume")
+    };
+    assert!(image.contains(&format!("VOLUME {}\n", text(&mount["mountPath"]))));
+    let volume = &list(&pod["volumes"])[0];
+    assert_eq!(volume["name"], mount["name"]);
+    let claim = object(&objects, "PersistentVolumeClaim");
+    assert_eq!(
+        volume["persistentVolumeClaim"]["claimName"],
+        claim["metadata"]["name"]
+    );
+
+    // SIGTERM comes after the pause; then requests run, bodies may finish, and leases end.
+    let pause = list(&container["lifecycle"]["preStop"]["exec"]["command"]);
+    let pause: i64 = text(&pause[1]).parse().unwrap();
+    let (_, ttl) = service.split_once("ttl = \"").unwrap();
+    let ttl: i64 = ttl.split_once("s\"").unwrap().0.parse().unwrap();
+    let grace = pod["terminationGracePeriodSeconds"].as_i64().unwrap();
+    assert!(grace > pause + 5 + 2 * ttl, "{grace} s");
+}
+
+/// The arguments are a case of `args::tests` in `lock-cli`.
+#[test]
+fn cron_job_runs_the_image_of_locks() {
+    let objects = manifest("nightly.yaml");
+    let job = &object(&objects, "CronJob")["spec"]["jobTemplate"]["spec"];
+    let pod = &job["template"]["spec"];
+    let [container] = list(&pod["containers"]) else {
+        panic!("one container")
+    };
+    assert_variables_are_known(container);
+    let image = image(text(&container["image"]));
+    let program = text(&list(&container["command"])[0]);
+    assert!(image.contains(&format!("target/release/{program} /usr/local/bin/")));
+    assert!(image.contains(&format!("ENTRYPOINT [\"{program}\"]")));
+    let cli = fs::read_to_string(root().join("lock-cli/Cargo.toml")).unwrap();
+    assert!(cli.contains(&format!("name = \"{program}\"")));
 }
