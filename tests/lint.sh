@@ -8,4 +8,5 @@ cargo clippy "${all[@]}" --all-targets -- -D warnings
 # With the default features alone, which most users have.
 cargo clippy --package lock-runtime -- -D warnings
 RUSTDOCFLAGS="-D warnings" cargo doc "${all[@]}" --no-deps
-cargo package --package lock-macros --package lock-runtime --package lock-admin --package lock-cli --allow-dirty --no-verify
+# All but the upload. The packages are compiled as users get them: without the folders around them.
+cargo publish --workspace --dry-run --allow-dirty

@@ -60,7 +60,7 @@ fn without_code(text: &str) -> String {
 }
 
 /// Returns the targets of `[text](target)` in a line.
-fn inline_targets(text: &str) -> Vec<String> {
+pub fn inline_targets(text: &str) -> Vec<String> {
     let text = without_code(text);
     let after = text.split("](").skip(1);
     after
@@ -70,7 +70,7 @@ fn inline_targets(text: &str) -> Vec<String> {
 }
 
 /// Returns the links that are defined at the end of a text, `[label]: target`.
-fn definitions(text: &str) -> BTreeMap<&str, &str> {
+pub fn definitions(text: &str) -> BTreeMap<&str, &str> {
     let lines = text.lines().filter(|line| line.starts_with('['));
     lines
         .filter_map(|line| line[1..].split_once("]: "))
@@ -78,7 +78,7 @@ fn definitions(text: &str) -> BTreeMap<&str, &str> {
 }
 
 /// Returns the anchors that GitHub gives to the headings of a text.
-fn anchors(text: &str) -> Vec<String> {
+pub fn anchors(text: &str) -> Vec<String> {
     let headings = lines(text).into_iter().filter(|line| !line.is_code);
     headings
         .filter_map(|line| line.text.strip_prefix('#'))

@@ -14,5 +14,6 @@ mod features;
 mod layers;
 mod lints;
 mod ops;
+mod packages;
 mod public_api;
 mod sources;
