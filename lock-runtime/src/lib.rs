@@ -53,8 +53,8 @@
 //! ```
 //!
 //! `locks revoke`, or [`LockManager::revoke`], gets it back without two holders, and the crate `lock-admin` shows all of it as a
-//! live page in a service. An alert on `increase(distributed_lock_losses_total[10m]) > 0` tells of lost leases, with the feature
-//! `metrics`.
+//! live page in a service. An alert on `increase(distributed_lock_losses_total{cause!~"shut_down|revoked"}[10m]) > 0` tells of
+//! lost leases, with the feature `metrics` and the exporter of [its guide](guide::observability#metrics).
 //!
 //! # Guides
 //!

@@ -1,17 +1,26 @@
 //! The feature `metrics`: the series of a manager, as Prometheus reads them.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lock_runtime::testing::{Fault, Locks};
 use lock_runtime::{Config, LockError, LockManager, LostCause, distributed_lock};
+use lock_test_support::promtool::promtool;
 use lock_test_support::server::Server;
 use lock_test_support::time::soon;
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle};
+use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::LazyLock;
 
-/// One recorder for all tests of the process: each reads the series of its own template.
-static EXPORTED: LazyLock<PrometheusHandle> =
-    LazyLock::new(|| PrometheusBuilder::new().install_recorder().unwrap());
+#[path = "../../examples/orders/metrics.rs"]
+#[allow(dead_code, reason = "the services' module, used in part")]
+mod exporter;
+
+const README: &str = include_str!("../../README.md");
+const GUIDE: &str = include_str!("../../lock-runtime/src/guide/observability.md");
+const EXPORTER: &str = include_str!("../../examples/orders/metrics.rs");
+
+/// One recorder for all tests of the process: each reads the series of its own template. It is that of the guide.
+static EXPORTED: LazyLock<PrometheusHandle> = LazyLock::new(|| exporter::install().unwrap());
 
 /// Returns the value of the series with that name and all of these labels.
 fn value(name: &str, labels: &[&str]) -> Option<f64> {
@@ -45,7 +54,7 @@ async fn calls_and_holds_are_counted_by_template_and_never_by_key() {
     let calls = |outcome: &str| {
         let outcome = format!("outcome=\"{outcome}\"");
         value(
-            "distributed_lock_acquire_duration_count",
+            "distributed_lock_acquire_duration_seconds_count",
             &[template, &outcome],
         )
     };
@@ -77,11 +86,16 @@ async fn calls_and_holds_are_counted_by_template_and_never_by_key() {
     assert!(call.await.unwrap().unwrap_err().is_lost());
     let cause = r#"cause="expired""#;
     assert_eq!(
-        value("distributed_lock_losses", &[template, cause]),
+        value("distributed_lock_losses_total", &[template, cause]),
         Some(1.0)
     );
     assert_eq!(active(), Some(0.0));
-    let held = |outcome| value("distributed_lock_hold_duration_count", &[template, outcome]);
+    let held = |outcome| {
+        value(
+            "distributed_lock_hold_duration_seconds_count",
+            &[template, outcome],
+        )
+    };
     assert_eq!(held(r#"outcome="released""#), Some(3.0));
     assert_eq!(held(r#"outcome="lost""#), Some(1.0));
     assert_eq!(
@@ -113,13 +127,15 @@ async fn renewals_and_servers_are_reported() {
         })
         .await;
     };
-    let renewals = "distributed_lock_renewals";
+    let renewals = "distributed_lock_renewals_total";
     until(renewals, &[r#"outcome="renewed""#], |count| count >= 1.0).await;
-    until("distributed_lock_renewal_margin_count", &[], |count| {
-        count >= 1.0
-    })
+    until(
+        "distributed_lock_renewal_margin_ratio_count",
+        &[],
+        |count| count >= 1.0,
+    )
     .await;
-    let margin = value("distributed_lock_renewal_margin_sum", &[]).unwrap();
+    let margin = value("distributed_lock_renewal_margin_ratio_sum", &[]).unwrap();
     assert!(margin > 0.0);
     server.kill();
     let up = "distributed_lock_server_up";
@@ -129,4 +145,58 @@ async fn renewals_and_servers_are_reported() {
     until(up, &[&port], |up| up == 1.0).await;
     drop(guard);
     locks.shutdown().await;
+}
+
+#[test]
+fn exporter_of_the_guide_is_that_of_the_services() {
+    let (_, exporter) = EXPORTER.split_once("charset=utf-8\";\n\n").unwrap();
+    assert!(GUIDE.contains(exporter), "not in the guide:\n{exporter}");
+}
+
+/// Returns the series of losses with such a template, and their values.
+fn losses(template: &str) -> BTreeMap<String, String> {
+    let text = EXPORTED.render();
+    let series = text.lines().filter_map(|line| line.rsplit_once(' '));
+    let series = series
+        .filter(|(name, _)| name.starts_with("distributed_lock_losses") && name.contains(template));
+    series
+        .map(|(name, value)| (name.to_owned(), value.to_owned()))
+        .collect()
+}
+
+#[tokio::test]
+async fn alert_of_the_readme_fires_for_a_loss_but_for_no_shutdown_and_no_revoke() {
+    LazyLock::force(&EXPORTED);
+    let locks = Locks::new();
+    let lost = [LostCause::Expired, LostCause::ShutDown, LostCause::Revoked];
+    let template = "alarm:<id>";
+    let lock = |cause: LostCause| locks.lock(cause.as_str()).template(template);
+    let mut guards = Vec::new();
+    for cause in lost {
+        guards.push(lock(cause).acquire().await.unwrap());
+    }
+    let before = losses(template);
+    for cause in lost {
+        locks.lose(cause.as_str(), cause);
+    }
+    let after = losses(template);
+
+    let (_, alert) = README.split_once("Alert on `").unwrap();
+    let (alert, _) = alert.split_once('`').unwrap();
+    let mut test = format!(
+        "tests:
+- interval: 1m
+  promql_expr_test:
+  - expr: 'count by (template, cause) ({alert})'
+    eval_time: 15m
+    exp_samples:
+    - labels: '{{template=\"{template}\", cause=\"expired\"}}'
+      value: 1
+  input_series:
+"
+    );
+    for ((series, before), (_, after)) in before.into_iter().zip(after) {
+        test += &format!("  - {{ series: '{series}', values: '{before}x10 {after}x10' }}\n");
+    }
+    promtool(&["test", "rules", "/dev/stdin"], &test);
 }

@@ -13,6 +13,7 @@ use yaml_rust2::{Yaml, YamlLoader};
 /// What defines the metrics.
 const METRICS: &str = include_str!("../../lock-runtime/src/metrics/enabled.rs");
 const BUCKETS: &str = include_str!("../../examples/orders/metrics.rs");
+const GUIDE: &str = include_str!("../../lock-runtime/src/guide/observability.md");
 const RUNBOOK: &str = include_str!("../../lock-runtime/src/guide/runbook.md");
 const RUNBOOK_URL: &str =
     "https://docs.rs/lock-runtime/latest/lock_runtime/guide/runbook/index.html";
@@ -156,6 +157,44 @@ fn each_alert_fires_when_it_should_and_only_then() {
     assert_eq!(names.len(), alerts.len());
     assert_eq!(fires, names);
     assert_eq!(is_silent, names);
+}
+
+#[test]
+fn alerts_of_the_guide_are_those_of_ops() {
+    let (_, rest) = GUIDE.split_once("```yaml\n").unwrap();
+    let (rules, _) = rest.split_once("```").unwrap();
+    let rules = YamlLoader::load_from_str(rules).unwrap().remove(0);
+    let rules = list(&rules["groups"][0]["rules"]);
+    assert_eq!(rules.len(), 3);
+    let alerts = alerts();
+    for rule in rules {
+        let named = |alert: &&Yaml| alert["alert"] == rule["alert"];
+        let alert = alerts.iter().find(named).unwrap();
+        let expression =
+            |rule: &Yaml| -> String { text(&rule["expr"]).split_whitespace().collect() };
+        assert_eq!(expression(rule), expression(alert));
+        assert_eq!(rule["for"], alert["for"]);
+    }
+}
+
+#[test]
+fn all_alert_on_the_same_losses() {
+    let losses = r#"increase(distributed_lock_losses_total{cause!~"shut_down|revoked"}[10m])"#;
+    let files = [
+        "README.md",
+        "ops/alerts.yml",
+        "lock-runtime/src/lib.rs",
+        "lock-runtime/src/guide/observability.md",
+    ];
+    for file in files {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let others = text.replace(losses, "");
+        assert_ne!(others, text, "`{file}` has no `{losses}`");
+        assert!(
+            !others.contains("increase(distributed_lock_losses"),
+            "{file}"
+        );
+    }
 }
 
 #[test]
