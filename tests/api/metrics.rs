@@ -4,16 +4,19 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use lock_runtime::testing::{Fault, Locks};
-use lock_runtime::{Config, LockError, LockManager, LostCause, distributed_lock};
+use lock_runtime::{Config, LockError, LockManager, LostCause, Report, distributed_lock};
 use lock_test_support::promtool::promtool;
 use lock_test_support::server::Server;
 use lock_test_support::time::soon;
 use metrics_exporter_prometheus::PrometheusHandle;
 use std::sync::LazyLock;
+use tokio::time::{Instant, sleep};
 
 #[path = "../../examples/orders/metrics.rs"]
 #[allow(dead_code, reason = "the services' module, used in part")]
 mod exporter;
+
+const SECOND: Duration = Duration::from_secs(1);
 
 const README: &str = include_str!("../../README.md");
 const GUIDE: &str = include_str!("../../lock-runtime/src/guide/observability.md");
@@ -108,6 +111,80 @@ async fn calls_and_holds_are_counted_by_template_and_never_by_key() {
         "{}",
         EXPORTED.render()
     );
+}
+
+/// Returns the ages of the oldest hold and the oldest wait of a template, in seconds.
+fn oldest(template: &str) -> [Option<f64>; 2] {
+    let label = format!("template=\"{template}\"");
+    ["hold", "wait"].map(|kind| {
+        let name = format!("distributed_lock_{kind}_oldest_seconds");
+        value(&name, &[&label])
+    })
+}
+
+/// Lets the locks be used by turns for as long as that.
+async fn use_others(locks: &LockManager, time: Duration) {
+    let end = Instant::now() + time;
+    let mut others = (0..20).cycle();
+    while Instant::now() < end {
+        let other = locks.lock(format!("busy:{}", others.next().unwrap()));
+        other
+            .template("busy:<id>")
+            .run(async |_| sleep(5 * SECOND).await)
+            .await
+            .unwrap();
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_stuck_key_of_a_busy_template_is_seen() {
+    LazyLock::force(&EXPORTED);
+    let locks = Locks::with(Config::new("memory://").report(Report::Off));
+    let stuck = || locks.lock("busy:stuck").template("busy:<id>");
+    let guard = stuck().acquire().await.unwrap();
+    use_others(&locks, 100 * SECOND).await;
+    let wait = stuck().wait(Duration::MAX);
+    let waits = tokio::spawn(async move { wait.acquire().await.unwrap() });
+    use_others(&locks, 3_200 * SECOND).await;
+    let [hold, wait] = oldest("busy:<id>").map(Option::unwrap);
+    assert!((3_294.0..=3_301.0).contains(&hold), "{hold}");
+    assert!((3_194.0..=3_201.0).contains(&wait), "{wait}");
+
+    drop(guard);
+    let guard = waits.await.unwrap();
+    use_others(&locks, 20 * SECOND).await;
+    let [hold, wait] = oldest("busy:<id>").map(Option::unwrap);
+    assert!((14.0..=21.0).contains(&hold), "{hold}");
+    assert_eq!(wait, 0.0);
+
+    drop(guard);
+    sleep(20 * SECOND).await;
+    assert_eq!(oldest("busy:<id>"), [Some(0.0); 2]);
+    // Nothing has happened for a while.
+    sleep(1_000 * SECOND).await;
+    let _guard = stuck().acquire().await.unwrap();
+    sleep(20 * SECOND).await;
+    let [hold, _] = oldest("busy:<id>").map(Option::unwrap);
+    assert!((14.0..=21.0).contains(&hold), "{hold}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn oldest_hold_of_several_managers_counts() {
+    LazyLock::force(&EXPORTED);
+    let [one, other] = [Locks::new(), Locks::new()];
+    let lock = |locks: &Locks| locks.lock("several").template("several");
+    let first = lock(&one).acquire().await.unwrap();
+    sleep(100 * SECOND).await;
+    let second = lock(&other).acquire().await.unwrap();
+    sleep(20 * SECOND).await;
+    let hold = || oldest("several")[0].unwrap();
+    assert!((114.0..=121.0).contains(&hold()), "{}", hold());
+    drop(first);
+    sleep(10 * SECOND).await;
+    assert!((24.0..=31.0).contains(&hold()), "{}", hold());
+    drop(second);
+    sleep(10 * SECOND).await;
+    assert_eq!(hold(), 0.0);
 }
 
 #[tokio::test]

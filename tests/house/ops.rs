@@ -95,6 +95,7 @@ fn series() -> BTreeSet<String> {
         ("histogram", "seconds") => of_histogram(&format!("{name}_seconds")),
         ("histogram", "Unit::Percent") => of_histogram(&format!("{name}_ratio")),
         ("counter", _) => vec![format!("{name}_total")],
+        ("gauge", "seconds") => vec![format!("{name}_seconds")],
         ("gauge", _) => vec![name],
         other => panic!("`{name}`: {other:?}"),
     });

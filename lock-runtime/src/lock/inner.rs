@@ -131,6 +131,7 @@ impl ManagerInner {
             queues: queues.clone(),
             claims: claims.clone(),
         };
+        reported.clone().start_ages();
         reported.start();
         Arc::new(ManagerInner {
             context,

@@ -7,6 +7,7 @@ use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::offer::{Offered, Offerer};
 use crate::options::LockOptions;
+use crate::site::Site;
 use crate::util::inbox::Inbox;
 use crate::util::thread_end::Debt;
 use std::collections::VecDeque;
@@ -58,10 +59,14 @@ pub(crate) struct LocalQueue<T> {
     pub(crate) remote_holder: Holder,
 }
 
+/// Since when a caller waits, and for which site.
+pub(crate) type Waits = (Instant, Option<&'static Site>);
+
 pub(crate) struct Waiter<T> {
     pub(crate) ticket: u64,
     pub(crate) options: LockOptions,
     pub(crate) deadline: Instant,
+    pub(crate) waits: Waits,
     pub(crate) offerer: Offerer<Result<T, LockError>>,
 }
 

@@ -1,9 +1,15 @@
 //! Empty functions, for builds without the feature `metrics`.
 
 use crate::event::LockEvent;
+use crate::metrics::ages::Ages;
+use crate::process::ProcessId;
 use crate::site::Site;
 
+pub(crate) const TELLS_AGES: bool = false;
+
 pub(crate) fn record(_: &LockEvent<'_>) {}
+
+pub(crate) fn tell_ages(_: ProcessId, _: Ages) {}
 
 pub(crate) struct Active;
 

@@ -2,14 +2,19 @@
 
 use crate::error::LostCause;
 use crate::event::{LockEvent, Outcome};
+use crate::metrics::ages::{Ages, HOLD, WAIT};
+use crate::process::ProcessId;
 use crate::site::Site;
 use crate::util::panics::contain;
 use metrics::{Counter, Gauge, Histogram, Unit, counter, gauge, histogram, with_recorder};
 use once_cell::sync::Lazy;
 use std::collections::HashMap;
 use std::hash::Hash;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
+
+/// Managers tell the ages of their holds and waits. The scenarios under the scheduler are explored without that.
+pub(crate) const TELLS_AGES: bool = cfg!(not(test));
 
 /// The outcome of a call, as a label.
 const ACQUIRED: &str = "acquired";
@@ -22,6 +27,8 @@ struct Series {
     lost: Histogram,
     active: Gauge,
     waiting: Gauge,
+    oldest_hold: Gauge,
+    oldest_wait: Gauge,
 }
 
 /// Those that no template tells apart.
@@ -40,6 +47,9 @@ type Known<K, S> = Lazy<RwLock<HashMap<(usize, K), &'static S>>>;
 
 static SERIES: Known<&'static str, Series> = Lazy::new(RwLock::default);
 static COMMON: Known<(), Common> = Lazy::new(RwLock::default);
+
+/// What each manager has told last.
+static AGES: Lazy<Mutex<HashMap<ProcessId, Ages>>> = Lazy::new(Mutex::default);
 
 /// Returns what is known by that key of the present recorder, or makes it.
 fn of_recorder<K: Copy + Eq + Hash, S>(
@@ -61,7 +71,10 @@ fn of_recorder<K: Copy + Eq + Hash, S>(
 
 impl Series {
     fn of(site: Option<&'static Site>) -> &'static Series {
-        let template = site.map_or("", Site::template);
+        Series::of_template(site.map_or("", Site::template))
+    }
+
+    fn of_template(template: &'static str) -> &'static Series {
         of_recorder(&SERIES, template, || Series::new(template))
     }
 
@@ -79,6 +92,8 @@ impl Series {
             lost: held("lost"),
             active: gauge!("distributed_lock.hold.active", "template" => template),
             waiting: gauge!("distributed_lock.wait.active", "template" => template),
+            oldest_hold: gauge!("distributed_lock.hold.oldest", "template" => template),
+            oldest_wait: gauge!("distributed_lock.wait.oldest", "template" => template),
         }
     }
 }
@@ -140,6 +155,32 @@ pub(crate) fn record(event: &LockEvent<'_>) {
         }
         LockEvent::ServerDown { server, .. } => server_is_up(server, false),
         LockEvent::ServerUp { server } => server_is_up(server, true),
+    });
+}
+
+/// Tells the ages of a manager's holds and waits, instead of those before. Of several managers, the oldest count.
+pub(crate) fn tell_ages(manager: ProcessId, ages: Ages) {
+    let mut all = AGES.lock().unwrap_or_else(PoisonError::into_inner);
+    let before = match ages.is_empty() {
+        true => all.remove(&manager),
+        false => all.insert(manager, ages),
+    };
+    // Those that are gone fall to zero.
+    let gone = before.into_iter().flat_map(Ages::into_keys);
+    let mut oldest: Ages = gone
+        .map(|template| (template, Default::default()))
+        .collect();
+    for (template, [hold, wait]) in all.values().flatten() {
+        let oldest = oldest.entry(template).or_default();
+        *oldest = [oldest[HOLD].max(*hold), oldest[WAIT].max(*wait)];
+    }
+    drop(all);
+    contain(|| {
+        for (template, ages) in oldest {
+            let series = Series::of_template(template);
+            series.oldest_hold.set(ages[HOLD].as_secs_f64());
+            series.oldest_wait.set(ages[WAIT].as_secs_f64());
+        }
     });
 }
 
@@ -220,6 +261,16 @@ fn describe() {
     describe_gauge!(
         "distributed_lock.wait.active",
         "The calls that wait for their turn now."
+    );
+    describe_gauge!(
+        "distributed_lock.hold.oldest",
+        seconds,
+        "For how long the oldest of the present holds has lasted."
+    );
+    describe_gauge!(
+        "distributed_lock.wait.oldest",
+        seconds,
+        "For how long the oldest of the present waits has lasted."
     );
     describe_counter!(
         "distributed_lock.losses",

@@ -76,7 +76,8 @@ impl Acquire {
                 None if reads && !has_tried => Place::BackUnlessFree,
                 None => Place::Back,
             };
-            match queues.enqueue(&self.name, self.options, (place, deadline), self.start()) {
+            let (times, waits) = ((place, deadline), (self.started, self.purpose.site));
+            match queues.enqueue(&self.name, self.options, times, waits, self.start()) {
                 Ok(wait) => return Ok(Entered::Waits(wait)),
                 // Another reader's try, or a hold, was in the way, and has just ended.
                 Err(NotQueued::MayTry) if now() < deadline => {}

@@ -184,6 +184,13 @@ impl Renewable for Hold {
         })
     }
 
+    fn guard(&self) -> Option<(Instant, Option<&'static Site>)> {
+        let state = self.state();
+        let record = state.records.iter().next()?;
+        (state.phase.is_held() && !state.is_kept)
+            .then_some((state.guard_since, record.purpose.site))
+    }
+
     fn describe(&self) -> ReportedHold {
         let state = self.state();
         let purpose = state.records.iter().next().map(|record| &record.purpose);

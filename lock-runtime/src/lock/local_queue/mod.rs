@@ -12,7 +12,7 @@ use crate::engine::token::Token;
 use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
-use crate::lock::local_lock::{Followers, LocalLock, LocalQueue, Recalled, Waiter};
+use crate::lock::local_lock::{Followers, LocalLock, LocalQueue, Recalled, Waiter, Waits};
 use crate::lock::recalls::Recalls;
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
@@ -146,6 +146,14 @@ impl<T> LocalQueues<T> {
     pub(crate) fn waiting(&self, name: &str, limit: Limit) -> usize {
         let waiting = self.with(name, limit, |queue| queue.waiters.len());
         waiting.unwrap_or(0)
+    }
+
+    /// Returns since when callers with that limit wait, and for which sites.
+    pub(crate) fn waits(&self, name: &str, limit: Limit) -> Vec<Waits> {
+        let waits = self.with(name, limit, |queue| {
+            queue.waiters.iter().map(|waiter| waiter.waits).collect()
+        });
+        waits.unwrap_or_default()
     }
 
     /// Returns the debt of the caller that left last, if none waits now: the place in the server queue is to be left.

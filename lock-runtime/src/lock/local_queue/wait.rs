@@ -3,7 +3,7 @@
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
-use crate::lock::local_lock::{LocalLock, Waiter};
+use crate::lock::local_lock::{LocalLock, Waiter, Waits};
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::offer::{Pickup, offer};
 use crate::options::LockOptions;
@@ -54,6 +54,7 @@ impl<T> LocalQueues<T> {
         name: &Arc<str>,
         options: LockOptions,
         (place, deadline): (Place, Instant),
+        waits: Waits,
         start: impl FnOnce() -> Arc<Inbox<ClaimEvent>>,
     ) -> Result<LocalWait<T>, NotQueued> {
         let (offerer, pickup) = offer();
@@ -76,6 +77,7 @@ impl<T> LocalQueues<T> {
             ticket,
             options,
             deadline,
+            waits,
             offerer,
         });
         if queue.remote_wait.is_none() {

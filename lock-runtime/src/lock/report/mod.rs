@@ -1,7 +1,9 @@
 //! What a process tells others of itself: one small text on the server, which people read who look at its locks.
 
+pub(crate) mod ages;
 pub(crate) mod contents;
 pub(crate) mod identity;
 pub(crate) mod reporter;
 pub(crate) mod task;
 pub(crate) mod text;
+pub(crate) mod used;

@@ -3,24 +3,25 @@
 use crate::config::Config;
 use crate::engine::operations::ReportPace;
 use crate::lock::report::identity::Identity;
+use crate::lock::report::used::Used;
+use crate::metrics::TELLS_AGES;
 use crate::options::Report;
 use crate::util::count::{Count, Counted};
-use crate::util::time::{deadline_in, now, timeout_at};
+use crate::util::time::now;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// Reports after the first lock that the process uses, regularly as long as it uses any, and when somebody asks.
 pub(crate) struct Reporter {
     pub(crate) mode: Report,
     pub(crate) identity: Identity,
-    /// A lock was used since the last report.
-    used: AtomicBool,
+    /// Since the last report.
+    pub(crate) used: Used,
+    /// Since the metrics were last told the ages of holds and waits.
+    pub(crate) used_for_ages: Used,
     asked: AtomicBool,
     closed: AtomicBool,
-    wake: Notify,
     /// The task that reports.
     running: Arc<Count>,
 }
@@ -30,11 +31,10 @@ impl Reporter {
         Reporter {
             mode: config.report,
             identity: Identity::new(config),
-            // Then nothing wakes the task, of which there is none.
-            used: AtomicBool::new(config.report == Report::Off),
+            used: Used::new(config.report != Report::Off),
+            used_for_ages: Used::new(TELLS_AGES),
             asked: AtomicBool::new(false),
             closed: AtomicBool::new(false),
-            wake: Notify::new(),
             running: Arc::new(Count::new()),
         }
     }
@@ -49,15 +49,14 @@ impl Reporter {
 
     /// Records that a lock is acquired or waited for.
     pub(crate) fn on_use(&self) {
-        if !self.used.load(Ordering::Relaxed) && !self.used.swap(true, Ordering::Relaxed) {
-            self.wake.notify_one();
-        }
+        self.used.record();
+        self.used_for_ages.record();
     }
 
     /// Records that somebody asks for a report.
     pub(crate) fn on_asked(&self) {
         self.asked.store(true, Ordering::Relaxed);
-        self.wake.notify_one();
+        self.used.wake();
     }
 
     /// Counts the task, as long as it has what this returns.
@@ -65,10 +64,11 @@ impl Reporter {
         Counted::begin(self.running.clone())
     }
 
-    /// Ends the task.
+    /// Ends the task, and that which measures ages once no hold is left.
     pub(crate) fn close(&self) {
         self.closed.store(true, Ordering::Relaxed);
-        self.wake.notify_one();
+        self.used.wake();
+        self.used_for_ages.wake();
     }
 
     /// Ends the task, and waits until it has ended.
@@ -83,7 +83,7 @@ impl Reporter {
 
     /// Begins a report. Returns `true` if somebody has asked for it.
     pub(crate) fn begin(&self) -> bool {
-        self.used.store(false, Ordering::Relaxed);
+        self.used.take();
         self.asked.swap(false, Ordering::Relaxed)
     }
 
@@ -95,18 +95,12 @@ impl Reporter {
         pace: ReportPace,
         in_use: bool,
     ) -> Option<Instant> {
-        let is_used = in_use || self.used.load(Ordering::Relaxed);
+        let is_used = in_use || self.used.get();
         let asked = self.asked.load(Ordering::Relaxed);
         match last {
             None => (asked || is_used).then(now),
             Some(last) if asked => Some(last + pace.least),
             Some(last) => Some(last + pace.regular.filter(|_| is_used)?),
         }
-    }
-
-    /// Waits until something happens, or until that instant.
-    pub(crate) async fn wait_until(&self, due: Option<Instant>) {
-        let due = due.unwrap_or_else(|| deadline_in(Duration::MAX));
-        let _ = timeout_at(due, self.wake.notified()).await;
     }
 }

@@ -60,7 +60,7 @@ impl Reported {
                 continue;
             }
             drop(shared);
-            reporter.wait_until(due).await;
+            reporter.used.wait_until(due).await;
         }
     }
 

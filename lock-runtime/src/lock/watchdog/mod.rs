@@ -235,6 +235,7 @@ mod tests {
     use crate::lock::asks::Wanted;
     use crate::lock::watchdog::renewable::{Renewal, Since};
     use crate::process_info::ReportedHold;
+    use crate::site::Site;
     use crate::util::clock::Timestamp;
     use std::future::Future;
     use std::pin::pin;
@@ -267,6 +268,10 @@ mod tests {
         }
 
         fn since(&self) -> Option<Since> {
+            unreachable!()
+        }
+
+        fn guard(&self) -> Option<(Instant, Option<&'static Site>)> {
             unreachable!()
         }
 

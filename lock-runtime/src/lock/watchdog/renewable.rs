@@ -7,6 +7,7 @@ use crate::engine::token::Token;
 use crate::error::LostCause;
 use crate::lock::asks::Wanted;
 use crate::process_info::ReportedHold;
+use crate::site::Site;
 use crate::util::clock::Timestamp;
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -38,6 +39,9 @@ pub(crate) trait Renewable: Send + Sync {
 
     /// Returns `None` if the lock is lost.
     fn since(&self) -> Option<Since>;
+
+    /// Returns since when a guard has the lock, and for which site. `None` if none has, or has picked it up yet.
+    fn guard(&self) -> Option<(Instant, Option<&'static Site>)>;
 
     fn describe(&self) -> ReportedHold;
 

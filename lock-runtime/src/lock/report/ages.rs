@@ -1,0 +1,73 @@
+//! The task that tells the metrics how long the oldest hold and the oldest wait of each template last. It looks at what
+//! there is anyway, so that a call costs no more.
+
+use crate::lock::report::task::Reported;
+use crate::lock::shared::Shared;
+use crate::metrics;
+use crate::metrics::ages::{Ages, HOLD, WAIT};
+use crate::process::ProcessId;
+use crate::site::Site;
+use crate::util::io_thread::kept;
+use crate::util::time::{deadline_in, now};
+use std::time::Duration;
+
+/// How old the ages are at the most. A scrape comes each 10 s or so.
+const PERIOD: Duration = Duration::from_secs(5);
+
+impl Reported {
+    /// Starts the task, which ends with the manager and its holds.
+    pub(crate) fn start_ages(self) {
+        let Some(shared) = self.shared.upgrade() else {
+            return;
+        };
+        if metrics::TELLS_AGES {
+            let (io, manager) = (shared.context.io, shared.context.process);
+            io.spawn_detached(kept(move || self.clone().keep_ages(manager)));
+        }
+    }
+
+    async fn keep_ages(self, manager: ProcessId) {
+        let mut due = Some(deadline_in(PERIOD));
+        while let Some(shared) = self.shared.upgrade() {
+            let context = &shared.context;
+            let used = &context.reporter.used_for_ages;
+            if due.is_some_and(|due| due <= now()) {
+                let is_used = used.take();
+                let ages = self.ages(&shared).await;
+                let stats = context.telemetry.stats(0);
+                // A lock may be in use although neither its hold nor its wait was found at that moment.
+                let in_use = is_used || !ages.is_empty() || stats.held > 0 || stats.waiting > 0;
+                metrics::tell_ages(manager, ages);
+                due = in_use.then(|| deadline_in(PERIOD));
+            } else if used.get() {
+                due = due.or_else(|| Some(deadline_in(PERIOD)));
+            }
+            let reporter = context.reporter.clone();
+            drop(shared);
+            reporter.used_for_ages.wait_until(due).await;
+        }
+        metrics::tell_ages(manager, Ages::new());
+    }
+
+    async fn ages(&self, shared: &Shared) -> Ages {
+        let (now, mut ages) = (now(), Ages::new());
+        let mut add = |kind: usize, since, site: Option<&'static Site>| {
+            let ages = ages.entry(site.map_or("", Site::template)).or_default();
+            ages[kind] = ages[kind].max(now.saturating_duration_since(since));
+        };
+        shared
+            .each_hold(|hold| {
+                if let Some((since, site)) = hold.guard() {
+                    add(HOLD, since, site);
+                }
+            })
+            .await;
+        let (waiting, _) = self.claims.some(usize::MAX);
+        for (token, name) in waiting {
+            for (since, site) in self.queues.waits(&name, token.limit()) {
+                add(WAIT, since, site);
+            }
+        }
+        ages
+    }
+}
