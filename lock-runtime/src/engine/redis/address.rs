@@ -5,7 +5,7 @@ use crate::credentials::Login;
 use crate::engine::credentials::Credentials;
 #[cfg(feature = "tls")]
 use crate::engine::tls::{Encrypted, client_config, encrypt, has_certificates};
-use crate::engine::url::NodeAddress;
+use crate::engine::url::{NodeAddress, format_address};
 use crate::error::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
 use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
@@ -223,6 +223,31 @@ impl fmt::Display for Address {
             ConnectionAddr::Unix(_) => "redis+unix",
             _ => "redis",
         };
-        write!(f, "{scheme}://{}", self.addr())
+        match self.addr() {
+            ConnectionAddr::Tcp(host, port) | ConnectionAddr::TcpTls { host, port, .. } => {
+                write!(f, "{scheme}://{}", format_address(&(host.clone(), *port)))
+            }
+            address => write!(f, "{scheme}://{address}"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_as_it_is_written_in_a_url() {
+        for (url, shown) in [
+            ("redis://u:secret@h", "redis://h:6379"),
+            ("redis://[2001:db8::2]:1/3", "redis://[2001:db8::2]:1"),
+            (
+                "redis+unix:///run/redis.sock",
+                "redis+unix:///run/redis.sock",
+            ),
+        ] {
+            let address = Address::parse(url, &Config::new(url)).unwrap();
+            assert_eq!(address.to_string(), shown);
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The rules: which settings of a server endanger locks.
 
 use crate::engine::redis::check::info::ServerInfo;
+use crate::engine::url::format_address;
 use crate::warning::{Warning, WarningKind};
 use std::time::Duration;
 
@@ -45,9 +46,10 @@ impl<'a> ServerChecks<'a> {
                 if self.server.info("role") == "slave" {
                     let (host, port) = ("master_host", "master_port");
                     let (host, port) = (self.server.info(host), self.server.info(port));
+                    let master = format_address(&(host.into(), port.parse().unwrap_or_default()));
                     self.warn(
                         WarningKind::ConnectedToReplica,
-                        format!("it is a replica of `{host}:{port}`"),
+                        format!("it is a replica of `{master}`"),
                     );
                 }
                 return true;
