@@ -207,6 +207,16 @@ impl Lent {
     }
 }
 
+/// What is written to a server that has closed the connection counts as written: the redis crate reads on, and finds the last
+/// words of the server, such as that it has too many clients.
+fn unless_closed<T>(error: io::Error, written: T) -> io::Result<T> {
+    let is_closed = matches!(
+        error.kind(),
+        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    );
+    if is_closed { Ok(written) } else { Err(error) }
+}
+
 impl AsyncRead for Lent {
     fn poll_read(
         self: Pin<&mut Self>,
@@ -223,14 +233,43 @@ impl AsyncWrite for Lent {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Lent::poll(&self, |stream| stream.poll_write(context, bytes))
+        let written = Lent::poll(&self, |stream| stream.poll_write(context, bytes));
+        written.map(|written| written.or_else(|error| unless_closed(error, bytes.len())))
     }
 
     fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Lent::poll(&self, |stream| stream.poll_flush(context))
+        let flushed = Lent::poll(&self, |stream| stream.poll_flush(context));
+        flushed.map(|flushed| flushed.or_else(|error| unless_closed(error, ())))
     }
 
     fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Lent::poll(&self, |stream| stream.poll_shutdown(context))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    use tokio::net::TcpListener;
+
+    #[tokio::test]
+    async fn the_last_words_of_a_server_that_closes_are_read() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stream = TcpStream::connect(listener.local_addr().unwrap()).await;
+        let (mut server, _) = listener.accept().await.unwrap();
+        let words = b"-ERR max number of clients reached\r\n";
+        server.write_all(words).await.unwrap();
+        drop(server);
+        let mut lent = Lent::new(Box::new(stream.unwrap()));
+        // The first one makes the server reset the connection.
+        for _ in 0..100 {
+            lent.write_all(b"PING\r\n").await.unwrap();
+            lent.flush().await.unwrap();
+            tokio::task::yield_now().await;
+        }
+        let mut read = vec![0; words.len()];
+        lent.read_exact(&mut read).await.unwrap();
+        assert_eq!(read, words);
     }
 }

@@ -36,13 +36,15 @@ pub(crate) fn unexpected_reply(reply: String) -> EngineError {
     )
 }
 
-/// Returns `true` for an error that the server words as it likes, and whose kind says nothing. One that has no room for
-/// another client has it soon.
+/// Returns `true` for an error that the server words as it likes, and whose kind says nothing. One that turns a client
+/// away, since it has no room or is in protected mode, says so.
 pub(crate) fn is_general(error: &RedisError) -> bool {
-    let is_full = error.to_string().contains("max number of clients");
+    let text = error.to_string();
+    let turned_away = ["max number of clients", "protected mode"];
+    let is_turned_away = turned_away.iter().any(|words| text.contains(words));
     let response = ErrorKind::Server(ServerErrorKind::ResponseError);
     let kinds = [ErrorKind::RESP3NotSupported, ErrorKind::Extension, response];
-    kinds.contains(&error.kind()) && !is_auth_error(error) && !is_full
+    kinds.contains(&error.kind()) && !is_auth_error(error) && !is_turned_away
 }
 
 /// Returns why a connection could not be made.
