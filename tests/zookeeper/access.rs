@@ -101,6 +101,24 @@ async fn refused_login_is_reported() {
     assert!(text.contains("refuses the login; check user"), "{text}");
 }
 
+/// A server may serve only those that have logged in.
+#[tokio::test]
+async fn an_enforced_login_is_named_with_what_to_configure() {
+    let options = "enforce.auth.enabled=true\nenforce.auth.schemes=digest";
+    let zookeeper = ZooKeeper::with(1, options);
+    let (error, text) = refusal(zookeeper.url(), SECRET).await;
+    let is_refused = matches!(error, LockError::InvalidConfig { .. });
+    assert!(is_refused, "{error:?}");
+    assert!(
+        text.contains("enforces a login; set user and password"),
+        "{text}"
+    );
+    let config = Config::from(zookeeper.url()).credentials("me", SECRET);
+    let locks = connected(patient(config)).await;
+    locks.lock("row").run(async |_| ()).await.unwrap();
+    locks.shutdown().await;
+}
+
 #[tokio::test]
 async fn warnings_name_what_is_unsafe() {
     let zookeeper = ZooKeeper::start();

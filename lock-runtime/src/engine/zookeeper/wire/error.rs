@@ -13,6 +13,8 @@ pub(crate) enum Failure {
     BadVersion,
     NoPermission,
     LoginRefused,
+    /// The server accepts no requests without a login.
+    LoginRequired,
     SessionExpired,
     /// An error of the server, by its number.
     Server(i32),
@@ -35,6 +37,7 @@ impl Failure {
             -103 => Failure::BadVersion,
             -110 => Failure::Exists,
             -112 => Failure::SessionExpired,
+            -124 => Failure::LoginRequired,
             other => Failure::Server(other),
         }
     }
@@ -44,6 +47,7 @@ impl Failure {
         let kind = match &self {
             Failure::NoPermission
             | Failure::LoginRefused
+            | Failure::LoginRequired
             | Failure::TooMany
             | Failure::Malformed => EngineErrorKind::Rejected,
             // Bad arguments, not implemented, an invalid list of permissions, a quota.
@@ -78,6 +82,11 @@ impl fmt::Display for Failure {
                 f,
                 "the server refuses the login; check user and password, and let the server accept \
                  the scheme `digest`"
+            ),
+            Failure::LoginRequired => write!(
+                f,
+                "the server enforces a login; set user and password, let its `enforce.auth.schemes` contain `digest`, \
+                 and set `sessionRequireClientSASLAuth` to `false`, since this client has no SASL"
             ),
             Failure::SessionExpired => write!(f, "the session has expired"),
             Failure::Server(-6) => write!(
