@@ -124,6 +124,23 @@ pub enum LockError {
     },
 }
 
+/// The server replies, but not with everything in that time.
+#[derive(Debug)]
+pub(crate) struct TooMuch(pub(crate) Duration);
+
+impl fmt::Display for TooMuch {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "it has more reports of processes, or names of locks, than can be read within {:?}; find the client that \
+             writes so many, or raise `command_timeout`",
+            self.0
+        )
+    }
+}
+
+impl Error for TooMuch {}
+
 /// Who holds a lock that could not be acquired, as far as the call was told without a further request.
 ///
 /// ```
@@ -317,6 +334,12 @@ impl fmt::Display for LockError {
             LockError::Lost { key, cause, .. } => {
                 write!(f, "lock `{}` was lost: {cause}", Visible(key))
             }
+            LockError::Unavailable { server, source, .. } if source.is::<TooMuch>() => {
+                write!(
+                    f,
+                    "the lock server `{server}` gave no complete answer: {source}"
+                )
+            }
             LockError::Unavailable {
                 key: Some(key),
                 server,
@@ -509,6 +532,24 @@ mod tests {
     #[test]
     fn results_stay_small() {
         assert!(size_of::<LockError>() <= 72);
+    }
+
+    #[test]
+    fn too_much_to_read_is_no_outage() {
+        let error = LockError::Unavailable {
+            key: None,
+            server: "redis://h".into(),
+            source: Arc::new(TooMuch(Duration::from_millis(10_500))),
+        };
+        let text = error.to_string();
+        assert!(
+            text.contains("`redis://h`") && text.contains("within 10.5s"),
+            "{text}"
+        );
+        assert!(
+            !text.contains("unavailable") && !text.contains("address"),
+            "{text}"
+        );
     }
 
     #[test]

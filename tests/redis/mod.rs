@@ -16,5 +16,6 @@ mod ping;
 mod polling;
 mod processes;
 mod replicas;
+mod reports;
 mod runtimes;
 mod scale;

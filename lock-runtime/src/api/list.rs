@@ -28,6 +28,9 @@ impl List {
     }
 
     /// Sets the greatest number of locks. The default is 1000.
+    ///
+    /// On Redis, where processes [report](crate::Config::report) locks that may have ended since, no more than 4096 others are
+    /// looked at, first those of the latest reports.
     pub fn limit(mut self, most: usize) -> Self {
         self.most = most;
         self

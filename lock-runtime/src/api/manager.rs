@@ -234,16 +234,17 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::InvalidKey`] before anything is sent; [`LockError::Unavailable`] if the server did not reply, or refuses
-    /// to tell.
+    /// to tell. If it has more reports or names than it sends within 10 s and the
+    /// [`command_timeout`](crate::Config::command_timeout) of a request, the error says so.
     pub fn list(&self, prefix: impl Into<String>) -> List {
         List::new(self.inner.clone(), prefix.into())
     }
 
-    /// Returns the processes that use locks, as they have [reported](crate::Config::report).
+    /// Returns the processes that use locks, as they have [reported](crate::Config::report), 10,000 of them at the most.
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] if the server did not reply, or refuses to tell.
+    /// [`LockError::Unavailable`] if the server did not reply, or refuses to tell, or as for [`list`](Self::list).
     pub async fn processes(&self) -> Result<Vec<ProcessInfo>, LockError> {
         list::processes(&self.inner.context).await
     }

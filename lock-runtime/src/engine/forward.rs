@@ -4,7 +4,7 @@ use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
-use crate::engine::operations::{Operations, ReportPace, StoredReport, Taken};
+use crate::engine::operations::{Operations, Reading, ReportPace, StoredReport, Taken};
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::traits::{Engine, Shard};
@@ -55,8 +55,13 @@ impl<F: Forward> Operations for F {
         self.send(deadline, move |engine| engine.ping(deadline))
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        self.send(deadline, move |engine| engine.view(name, most, deadline))
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        self.send(deadline, move |engine| engine.views(names, most, deadline))
     }
 
     fn has_index(&self) -> bool {
@@ -67,9 +72,11 @@ impl<F: Forward> Operations for F {
         &'a self,
         prefix: &'a str,
         most: usize,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
-        self.send(deadline, move |engine| engine.names(prefix, most, deadline))
+        self.send(reading.next(), move |engine| {
+            engine.names(prefix, most, reading)
+        })
     }
 
     fn report<'a>(
@@ -86,9 +93,9 @@ impl<F: Forward> Operations for F {
     fn reports<'a>(
         &'a self,
         of: Option<&'a [ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
-        self.send(deadline, move |engine| engine.reports(of, deadline))
+        self.send(reading.next(), move |engine| engine.reports(of, reading))
     }
 
     fn report_pace(&self) -> ReportPace {

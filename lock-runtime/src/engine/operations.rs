@@ -5,6 +5,7 @@ use crate::engine::request::EngineFuture;
 use crate::engine::token::Token;
 use crate::engine::view::View;
 use crate::process::ProcessId;
+use crate::util::time::deadline_in;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -15,9 +16,26 @@ pub(crate) trait Operations: Send + Sync {
     /// every master of a cluster. Nothing is left on the servers.
     fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()>;
 
-    /// Looks at who holds the lock, and at the first of those that wait for it, `most` of them at the most, by one request
-    /// that changes nothing; in a quorum one to each member, in ZooKeeper two or three.
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View>;
+    /// Looks at who holds each lock, and at the first of those that wait for it, `most` of them at the most, in the order of
+    /// the names, of which there are few. Changes nothing. One request does for those that a server keeps, in a cluster for
+    /// those of a slot; a quorum's members are asked all; in ZooKeeper each lock takes two or three.
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>>;
+
+    /// Looks at one lock.
+    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+        Box::pin(async move {
+            let views = self.views(&[name.into()], most, deadline).await?;
+            views.into_iter().next().ok_or_else(|| {
+                let words = "the server tells of no lock";
+                EngineError::new(EngineErrorKind::NotReady, words)
+            })
+        })
+    }
 
     /// Returns `true` if the server finds the names of locks without reading all of its keys.
     fn has_index(&self) -> bool {
@@ -30,7 +48,7 @@ pub(crate) trait Operations: Send + Sync {
         &'a self,
         _prefix: &'a str,
         _most: usize,
-        _deadline: Instant,
+        _reading: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
         unsupported()
     }
@@ -50,7 +68,7 @@ pub(crate) trait Operations: Send + Sync {
     fn reports<'a>(
         &'a self,
         _of: Option<&'a [ProcessId]>,
-        _deadline: Instant,
+        _reading: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
         unsupported()
     }
@@ -88,6 +106,31 @@ pub(crate) trait Operations: Send + Sync {
         _deadline: Instant,
     ) -> EngineFuture<'a, Taken> {
         unsupported()
+    }
+}
+
+/// How long one may read that sends one request after the other: nobody knows how much others have written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reading {
+    /// The time of each request.
+    pub(crate) each: Duration,
+    pub(crate) until: Instant,
+}
+
+impl Reading {
+    pub(crate) const LONGEST: Duration = Duration::from_secs(10);
+
+    /// Begins to read.
+    pub(crate) fn begin(each: Duration) -> Reading {
+        Reading {
+            each,
+            until: deadline_in(each + Self::LONGEST),
+        }
+    }
+
+    /// Returns the deadline of a request that is sent now.
+    pub(crate) fn next(self) -> Instant {
+        deadline_in(self.each).min(self.until)
     }
 }
 

@@ -3,11 +3,12 @@
 use crate::config::{Config, HandoffLimits};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::Opened;
+use crate::engine::operations::Reading;
 use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::error::LockError;
+use crate::error::{LockError, TooMuch};
 use crate::event::LockEvent;
 use crate::lock::asks::Stop;
 use crate::lock::known_processes::KnownProcesses;
@@ -170,6 +171,19 @@ impl Context {
             server: self.server.clone(),
             source: error.source,
         })
+    }
+
+    /// Begins to read what others have written.
+    pub(crate) fn begin_reading(&self) -> Reading {
+        Reading::begin(self.command_timeout)
+    }
+
+    /// Returns the error of such a request.
+    pub(crate) fn not_read(&self, reading: Reading, mut error: EngineError) -> LockError {
+        if error.kind == EngineErrorKind::Indeterminate && now() >= reading.until {
+            error.source = Arc::new(TooMuch(reading.each + Reading::LONGEST));
+        }
+        self.server_unavailable(error)
     }
 
     pub(crate) fn shutting_down(&self, name: &str) -> LockError {

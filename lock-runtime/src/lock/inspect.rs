@@ -1,5 +1,6 @@
 //! Reads who holds a lock and who waits for it.
 
+use crate::engine::error::EngineError;
 use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
 use crate::error::{Holder, LockError};
@@ -13,6 +14,7 @@ use crate::process_info::{ProcessInfo, Unlisted};
 use crate::util::time::{deadline_in, now};
 use std::collections::HashMap;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The greatest number of waiters that are read.
 const MAX_WAITERS: usize = 100;
@@ -36,17 +38,30 @@ pub(crate) async fn inspect(context: &Context, key: &str) -> Result<LockInfo, Lo
 pub(crate) async fn viewed(context: &Context, name: &str) -> Result<LockInfo, LockError> {
     let deadline = deadline_in(context.command_timeout);
     let view = context.engine.view(name, MAX_WAITERS, deadline).await;
-    let View {
-        holders,
-        waiters,
-        waiting,
-    } = view.map_err(|error| context.unavailable(name, error))?;
-    Ok(LockInfo {
+    let view = view.map_err(|error| context.unavailable(name, error))?;
+    Ok(info(context, name, view))
+}
+
+/// Looks at a few locks at once.
+pub(crate) async fn viewed_together(
+    context: &Context,
+    names: &[Arc<str>],
+    deadline: Instant,
+) -> Result<Vec<LockInfo>, EngineError> {
+    let views = context.engine.views(names, MAX_WAITERS, deadline).await?;
+    let locks = names.iter().zip(views);
+    Ok(locks
+        .map(|(name, view)| info(context, name, view))
+        .collect())
+}
+
+fn info(context: &Context, name: &str, view: View) -> LockInfo {
+    LockInfo {
         key: context.key_of(name).into(),
-        holders: holders.into_iter().map(holder).collect(),
-        waiters: waiters.into_iter().map(claim).collect(),
-        waiting,
-    })
+        holders: view.holders.into_iter().map(holder).collect(),
+        waiters: view.waiters.into_iter().map(claim).collect(),
+        waiting: view.waiting,
+    }
 }
 
 /// What processes have told of themselves.
@@ -54,9 +69,9 @@ pub(crate) type Told = HashMap<ProcessId, Arc<ProcessInfo>>;
 
 /// Returns what these processes, or all, have told of themselves.
 pub(crate) async fn told(context: &Context, of: Option<&[ProcessId]>) -> Result<Told, LockError> {
-    let deadline = deadline_in(context.command_timeout);
-    let reports = context.engine.reports(of, deadline).await;
-    let reports = reports.map_err(|error| context.server_unavailable(error))?;
+    let reading = context.begin_reading();
+    let reports = context.engine.reports(of, reading).await;
+    let reports = reports.map_err(|error| context.not_read(reading, error))?;
     let told = reports.iter().filter_map(parse).map(|mut info| {
         if context.engine.has_index() {
             info.unlisted = Unlisted::default();

@@ -3,7 +3,7 @@
 use crate::error::LockError;
 use crate::lock::asks::Ask;
 use crate::lock::context::Context;
-use crate::lock::inspect::{Told, describe, told, viewed};
+use crate::lock::inspect::{Told, describe, told, viewed_together};
 use crate::lock_info::LockInfo;
 use crate::options::invalid_key;
 use crate::process_info::ProcessInfo;
@@ -16,8 +16,12 @@ use std::time::Duration;
 /// For how long the processes may take to report.
 const TIME_TO_REPORT: Duration = Duration::from_millis(150);
 
-/// How many locks are looked at at once.
-const AT_ONCE: usize = 128;
+/// How many locks one request looks at, and how many are looked at at once.
+const TOGETHER: usize = 32;
+const AT_ONCE: usize = 4 * TOGETHER;
+
+/// How many reported locks are looked at beside those that are meant: what processes have told of may have ended since.
+const ENDED: usize = 4096;
 
 /// Asks all processes to report, and gives them the time for it.
 pub(crate) async fn ask_for_reports(context: &Context) -> Result<(), LockError> {
@@ -49,27 +53,31 @@ pub(crate) async fn list(
         return Err(invalid_key(prefix, reason));
     }
     let told = told(context, None).await;
+    let reading = context.begin_reading();
+    let not_read = |error| context.not_read(reading, error);
     let names = match scan || context.engine.has_index() {
         true => {
-            let deadline = deadline_in(context.command_timeout);
             let prefix = context.name_of(prefix);
-            let names = context.engine.names(&prefix, most, deadline).await;
-            let names = names.map_err(|error| context.server_unavailable(error))?;
-            BTreeSet::from_iter(names)
+            let names = context.engine.names(&prefix, most, reading).await;
+            BTreeSet::from_iter(names.map_err(not_read)?)
         }
-        false => reported_names(context, told.as_ref().map_err(Clone::clone)?, prefix),
+        false => {
+            let told = told.as_ref().map_err(Clone::clone)?;
+            reported_names(context, told, prefix, most.saturating_add(ENDED))
+        }
     };
     // Whoever may not read the reports sees the locks without what they tell.
     let told = told.unwrap_or_default();
     let names: Vec<_> = names.into_iter().collect();
     let mut found = Vec::new();
-    // What was reported may have ended since.
     for some in names.chunks(AT_ONCE) {
         if found.len() >= most {
             break;
         }
-        for lock in join_all(some.iter().map(|name| viewed(context, name))).await {
-            found.push(lock?);
+        let looks = some.chunks(TOGETHER);
+        let looks = looks.map(|names| viewed_together(context, names, reading.next()));
+        for locks in join_all(looks).await {
+            found.extend(locks.map_err(not_read)?);
         }
         found.retain(|lock: &LockInfo| !lock.holders.is_empty() || lock.waiting > 0);
     }
@@ -78,12 +86,26 @@ pub(crate) async fn list(
     Ok(found)
 }
 
-fn reported_names(context: &Context, told: &Told, prefix: &str) -> BTreeSet<Arc<str>> {
-    let keys = told.values().flat_map(|process| {
-        let held = process.holds.iter().map(|hold| &hold.key);
-        held.chain(process.waits.iter().map(|wait| &wait.key))
+/// Returns the names that processes have told of, `most` of them at the most. One process may tell of many, so the first of
+/// each is worth as much as the others' first; and each second since a report is worth one name less, since processes that
+/// were killed leave theirs behind.
+fn reported_names(context: &Context, told: &Told, prefix: &str, most: usize) -> BTreeSet<Arc<str>> {
+    let ranked = told.values().flat_map(|process| {
+        let age = process.age.unwrap_or_default().as_secs();
+        let held = process.holds.iter().map(|hold| &*hold.key);
+        let keys = held.chain(process.waits.iter().map(|wait| &*wait.key));
+        let keys = keys.filter(|key| !key.is_empty() && !key.starts_with(':'));
+        let keys = keys.filter(|key| key.starts_with(prefix));
+        (age..).zip(keys)
     });
-    let keys = keys.filter(|key| !key.is_empty() && !key.starts_with(':'));
-    let keys = keys.filter(|key| key.starts_with(prefix));
-    keys.map(|key| context.name_of(key)).collect()
+    let mut ranked: Vec<_> = ranked.collect();
+    ranked.sort_unstable_by_key(|(rank, _)| *rank);
+    let mut names = BTreeSet::new();
+    for (_, key) in ranked {
+        if names.len() >= most {
+            break;
+        }
+        names.insert(context.name_of(key));
+    }
+    names
 }

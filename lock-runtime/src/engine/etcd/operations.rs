@@ -2,7 +2,7 @@
 
 use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::lock::core::Core;
-use crate::engine::operations::{Operations, ReportPace, StoredReport, Taken};
+use crate::engine::operations::{Operations, Reading, ReportPace, StoredReport, Taken};
 use crate::engine::request::EngineFuture;
 use crate::engine::view::View;
 use crate::process::ProcessId;
@@ -15,20 +15,26 @@ impl Operations for EtcdEngine {
         Box::pin(self.core.run(deadline, Core::ping))
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        let line = self.core.keys.line(name);
-        Box::pin(self.core.run(deadline, move |core| core.view(line, most)))
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        let lines = names.iter().map(|name| self.core.keys.line(name));
+        let lines: Vec<_> = lines.collect();
+        Box::pin(self.core.run(deadline, move |core| core.views(lines, most)))
     }
 
     fn names<'a>(
         &'a self,
         prefix: &'a str,
         most: usize,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
         let ranges = self.core.keys.lines(prefix);
-        let names = move |core: Arc<Core>| core.names(ranges, most, deadline);
-        Box::pin(self.core.run(deadline, names))
+        let names = move |core: Arc<Core>| core.names(ranges, most, reading);
+        Box::pin(self.core.run(reading.until, names))
     }
 
     fn report<'a>(
@@ -46,11 +52,17 @@ impl Operations for EtcdEngine {
     fn reports<'a>(
         &'a self,
         of: Option<&'a [ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
         match of.map(<[ProcessId]>::to_vec) {
-            Some(of) => Box::pin(self.core.run(deadline, |core| core.reports_of(of))),
-            None => Box::pin(self.core.run(deadline, move |core| core.reports(deadline))),
+            Some(of) => {
+                let reports = move |core: Arc<Core>| core.reports_of(of, reading);
+                Box::pin(self.core.run(reading.until, reports))
+            }
+            None => {
+                let reports = move |core: Arc<Core>| core.reports(reading);
+                Box::pin(self.core.run(reading.until, reports))
+            }
         }
     }
 

@@ -4,9 +4,8 @@ use crate::engine::error::EngineError;
 use crate::engine::etcd::keys::Range;
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::wire::messages::{KeyValue, RangeRequest};
-use crate::util::time::now;
+use crate::engine::operations::Reading;
 use prost::bytes::Bytes;
-use tokio::time::Instant;
 
 /// The greatest number of keys in a page: a server stores no key and value of more than 1.5 MiB, unless it is told to.
 const PAGE: usize = 32;
@@ -17,17 +16,17 @@ pub(crate) struct Pages<'a> {
     /// `None` at the end.
     rest: Option<Range>,
     keys_only: bool,
-    deadline: Instant,
+    reading: Reading,
 }
 
 impl Core {
-    /// Reads a range until the deadline.
-    pub(crate) fn pages(&self, range: Range, keys_only: bool, deadline: Instant) -> Pages<'_> {
+    /// Reads a range.
+    pub(crate) fn pages(&self, range: Range, keys_only: bool, reading: Reading) -> Pages<'_> {
         Pages {
             core: self,
             rest: Some(range),
             keys_only,
-            deadline,
+            reading,
         }
     }
 }
@@ -38,9 +37,6 @@ impl Pages<'_> {
         let Some((key, range_end)) = self.rest.take() else {
             return Ok(None);
         };
-        if now() >= self.deadline {
-            return Err(EngineError::no_reply());
-        }
         let read = RangeRequest {
             key,
             range_end: range_end.clone(),
@@ -48,7 +44,11 @@ impl Pages<'_> {
             keys_only: self.keys_only,
             ..RangeRequest::default()
         };
-        let page = self.core.range(&read).await?.kvs;
+        let page = self
+            .core
+            .reply_by(self.reading.next(), self.core.range(&read))
+            .await?
+            .kvs;
         if let Some(last) = page.get(PAGE - 1) {
             self.rest = Some((Bytes::from([&last.key[..], b"\0"].concat()), range_end));
         }

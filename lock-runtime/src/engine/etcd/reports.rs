@@ -5,11 +5,10 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::wire::messages::{KeyValue, TxnRequest};
 use crate::engine::etcd::wire::txn;
-use crate::engine::operations::{MAX_REPORTS, StoredReport, beginning};
+use crate::engine::operations::{MAX_REPORTS, Reading, StoredReport, beginning};
 use crate::process::ProcessId;
 use prost::bytes::Bytes;
 use std::sync::Arc;
-use tokio::time::Instant;
 
 /// The greatest number of reports in one reply: a server stores no value of more than 1.5 MiB, unless it is told to.
 const AT_ONCE: usize = 32;
@@ -53,6 +52,7 @@ impl Core {
     pub(crate) async fn reports_of(
         self: Arc<Self>,
         processes: Vec<ProcessId>,
+        reading: Reading,
     ) -> Result<Vec<StoredReport>, EngineError> {
         let mut reports = Vec::new();
         for some in processes.chunks(AT_ONCE) {
@@ -61,7 +61,8 @@ impl Core {
                 success: keys.map(txn::get).collect(),
                 ..TxnRequest::default()
             };
-            let found = self.execute(read).await?.ranges().flatten();
+            let read = self.reply_by(reading.next(), self.execute(read)).await?;
+            let found = read.ranges().flatten();
             reports.extend(found.filter_map(|entry| self.stored(&entry)));
         }
         Ok(reports)
@@ -70,9 +71,9 @@ impl Core {
     /// Reads the reports of all processes.
     pub(crate) async fn reports(
         self: Arc<Self>,
-        deadline: Instant,
+        reading: Reading,
     ) -> Result<Vec<StoredReport>, EngineError> {
-        let mut pages = self.pages(self.keys.reports(), false, deadline);
+        let mut pages = self.pages(self.keys.reports(), false, reading);
         let mut reports = Vec::new();
         while reports.len() < MAX_REPORTS
             && let Some(page) = pages.next().await?

@@ -4,21 +4,27 @@ use crate::engine::common::line::Line;
 use crate::engine::error::EngineError;
 use crate::engine::etcd::keys::{Keys, Range};
 use crate::engine::etcd::lock::core::Core;
-use crate::engine::etcd::wire::messages::{KeyValue, RangeRequest};
+use crate::engine::etcd::wire::messages::{KeyValue, TxnRequest};
+use crate::engine::etcd::wire::txn;
+use crate::engine::operations::Reading;
 use crate::engine::token::Token;
 use crate::engine::view::View;
 use std::sync::Arc;
-use tokio::time::Instant;
 
 impl Core {
-    /// Looks at a lock, and at its first waiters. It reads the whole line as of now, since its limits tell who holds the lock.
-    pub(crate) async fn view(
+    /// Looks at locks, and at their first waiters. It reads the whole lines as of now, since their limits tell who holds them.
+    pub(crate) async fn views(
         self: Arc<Self>,
-        line: Range,
+        lines: Vec<Range>,
         most: usize,
-    ) -> Result<View, EngineError> {
-        let line = self.range(&RangeRequest::in_order(&line)).await?;
-        Ok(Line::new(line.kvs).view(most, |entry| text(&self.keys, entry)))
+    ) -> Result<Vec<View>, EngineError> {
+        let read = TxnRequest {
+            success: lines.iter().map(txn::range).collect(),
+            ..TxnRequest::default()
+        };
+        let lines = self.execute(read).await?.ranges();
+        let views = lines.map(|line| Line::new(line).view(most, |entry| text(&self.keys, entry)));
+        Ok(views.collect())
     }
 
     /// Returns the first locks in those ranges that have claims.
@@ -26,11 +32,11 @@ impl Core {
         self: Arc<Self>,
         ranges: Vec<Range>,
         most: usize,
-        deadline: Instant,
+        reading: Reading,
     ) -> Result<Vec<Arc<str>>, EngineError> {
         let mut names: Vec<Arc<str>> = Vec::new();
         for range in ranges {
-            let mut pages = self.pages(range, true, deadline);
+            let mut pages = self.pages(range, true, reading);
             while names.len() < most
                 && let Some(page) = pages.next().await?
             {

@@ -1,7 +1,7 @@
 //! What people see of the locks from outside, and do to them.
 
 use crate::engine::memory::{MemoryEngine, ready};
-use crate::engine::operations::{Operations, StoredReport, Taken};
+use crate::engine::operations::{Operations, Reading, StoredReport, Taken};
 use crate::engine::request::EngineFuture;
 use crate::engine::view::View;
 use crate::process::ProcessId;
@@ -13,15 +13,21 @@ impl Operations for MemoryEngine {
         ready(())
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, _: Instant) -> EngineFuture<'a, View> {
-        ready(self.store.view(name, most))
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        _: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        let views = names.iter().map(|name| self.store.view(name, most));
+        ready(views.collect())
     }
 
     fn names<'a>(
         &'a self,
         prefix: &'a str,
         most: usize,
-        _: Instant,
+        _: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
         ready(self.store.names(prefix, most))
     }
@@ -40,7 +46,7 @@ impl Operations for MemoryEngine {
     fn reports<'a>(
         &'a self,
         of: Option<&'a [ProcessId]>,
-        _: Instant,
+        _: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
         let now = self.store.clock.now();
         ready(self.store.reports.read(of, now))

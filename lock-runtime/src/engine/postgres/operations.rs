@@ -1,12 +1,12 @@
 //! What people see of the locks from outside, and do to them.
 
-use crate::engine::operations::{Operations, StoredReport, Taken};
+use crate::engine::operations::{Operations, Reading, StoredReport, Taken};
 use crate::engine::postgres::PostgresEngine;
 use crate::engine::postgres::asks::ask;
 use crate::engine::postgres::ping::ping;
 use crate::engine::postgres::reports::{report, reports};
 use crate::engine::postgres::take::take;
-use crate::engine::postgres::view::{names, view};
+use crate::engine::postgres::view::{names, views};
 use crate::engine::request::EngineFuture;
 use crate::engine::view::View;
 use crate::process::ProcessId;
@@ -18,17 +18,22 @@ impl Operations for PostgresEngine {
         Box::pin(ping(&self.requests, deadline))
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(view(&self.requests, name, most, deadline))
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        Box::pin(views(&self.requests, names, most, deadline))
     }
 
     fn names<'a>(
         &'a self,
         prefix: &'a str,
         most: usize,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
-        Box::pin(names(&self.requests, prefix, most, deadline))
+        Box::pin(names(&self.requests, prefix, most, reading.next()))
     }
 
     fn report<'a>(
@@ -43,9 +48,9 @@ impl Operations for PostgresEngine {
     fn reports<'a>(
         &'a self,
         of: Option<&'a [ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
-        Box::pin(reports(&self.requests, of, deadline))
+        Box::pin(reports(&self.requests, of, reading))
     }
 
     fn listen(&self) {

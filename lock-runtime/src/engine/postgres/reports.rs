@@ -1,14 +1,17 @@
 //! What processes tell of themselves: a row for each.
 
 use crate::engine::error::EngineError;
-use crate::engine::operations::{StoredReport, beginning};
+use crate::engine::operations::{MAX_REPORTS, Reading, StoredReport, beginning};
 use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::wire::statements::{REPORT, REPORTS};
-use crate::engine::postgres::wire::values::{duration, parameter};
+use crate::engine::postgres::wire::values::{duration, get, parameter};
 use crate::process::ProcessId;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
+
+/// The greatest number of reports that one request reads.
+const A_PAGE: usize = 100;
 
 /// Stores a report.
 pub(crate) async fn report(
@@ -29,12 +32,25 @@ pub(crate) async fn report(
 pub(crate) async fn reports(
     requests: &RequestSender,
     of: Option<&[ProcessId]>,
-    deadline: Instant,
+    reading: Reading,
 ) -> Result<Vec<StoredReport>, EngineError> {
     let of = of.map(|of| of.iter().map(ProcessId::to_string).collect::<Vec<_>>());
-    let parameters = vec![parameter(of, Type::TEXT_ARRAY)];
-    let rows = requests.rows(REPORTS, parameters, None, deadline).await?;
-    Ok(rows.iter().filter_map(stored).collect())
+    let (mut reports, mut last) = (Vec::new(), String::new());
+    for _ in (0..MAX_REPORTS).step_by(A_PAGE) {
+        let parameters = vec![
+            parameter(of.clone(), Type::TEXT_ARRAY),
+            parameter(last, Type::TEXT),
+            parameter(A_PAGE as i64, Type::INT8),
+        ];
+        let rows = requests.rows(REPORTS, parameters, None, reading.next());
+        let rows = rows.await?;
+        reports.extend(rows.iter().filter_map(stored));
+        match rows.get(A_PAGE - 1) {
+            Some(row) => last = get(row, "id")?,
+            None => break,
+        }
+    }
+    Ok(reports)
 }
 
 /// Returns `None` for what is no report.

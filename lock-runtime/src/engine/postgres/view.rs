@@ -3,32 +3,38 @@
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::{escaped, original, stored};
-use crate::engine::postgres::wire::statements::{NAMES, VIEW};
+use crate::engine::postgres::wire::statements::{NAMES, VIEWS};
 use crate::engine::postgres::wire::values::{duration, get, parameter};
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
 use std::sync::Arc;
 use tokio::time::Instant;
+use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-/// Looks at a lock, and at its first waiters, `most` of them at the most. A holder whose lease has ended is one as long as
+/// Looks at locks, and at their first waiters, `most` of them at the most. A holder whose lease has ended is one as long as
 /// a transaction pins it.
-pub(crate) async fn view(
+pub(crate) async fn views(
     requests: &RequestSender,
-    name: &str,
+    names: &[Arc<str>],
     most: usize,
     deadline: Instant,
-) -> Result<View, EngineError> {
+) -> Result<Vec<View>, EngineError> {
+    let names = names.iter().map(|name| stored(name).into_owned());
     let most = i64::try_from(most).unwrap_or(i64::MAX);
     let parameters = vec![
-        parameter(stored(name).into_owned(), Type::TEXT),
+        parameter(names.collect::<Vec<_>>(), Type::TEXT_ARRAY),
         parameter(most, Type::INT8),
     ];
-    let row = requests.row(VIEW, parameters, None, deadline).await?;
-    let holders: Vec<String> = get(&row, "holders")?;
-    let rests: Vec<i64> = get(&row, "rests")?;
-    let waiters: Vec<String> = get(&row, "waiters")?;
-    let waiting: i64 = get(&row, "waiting")?;
+    let rows = requests.rows(VIEWS, parameters, None, deadline).await?;
+    rows.iter().map(view).collect()
+}
+
+fn view(row: &Row) -> Result<View, EngineError> {
+    let holders: Vec<String> = get(row, "holders")?;
+    let rests: Vec<i64> = get(row, "rests")?;
+    let waiters: Vec<String> = get(row, "waiters")?;
+    let waiting: i64 = get(row, "waiting")?;
     let holders = holders.into_iter().zip(rests);
     Ok(View {
         holders: holders.map(holder).collect(),

@@ -1,12 +1,12 @@
 //! What people see of the locks from outside, and do to them.
 
-use crate::engine::operations::{Operations, StoredReport, Taken};
+use crate::engine::operations::{Operations, Reading, StoredReport, Taken};
 use crate::engine::quorum::QuorumEngine;
 use crate::engine::quorum::asks::{ask, listen};
 use crate::engine::quorum::ping::ping;
 use crate::engine::quorum::reports::{report, reports};
 use crate::engine::quorum::take::take;
-use crate::engine::quorum::view::{names, view};
+use crate::engine::quorum::view::{names, views};
 use crate::engine::request::EngineFuture;
 use crate::engine::view::View;
 use crate::process::ProcessId;
@@ -18,8 +18,13 @@ impl Operations for QuorumEngine {
         Box::pin(ping(&self.members, deadline))
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(view(&self.members, name, most, deadline))
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        Box::pin(views(&self.members, names, most, deadline))
     }
 
     fn has_index(&self) -> bool {
@@ -30,9 +35,9 @@ impl Operations for QuorumEngine {
         &'a self,
         prefix: &'a str,
         most: usize,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
-        Box::pin(names(&self.members, prefix, most, deadline))
+        Box::pin(names(&self.members, prefix, most, reading))
     }
 
     fn report<'a>(
@@ -47,9 +52,9 @@ impl Operations for QuorumEngine {
     fn reports<'a>(
         &'a self,
         of: Option<&'a [ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
-        Box::pin(reports(&self.members, of, deadline))
+        Box::pin(reports(&self.members, of, reading))
     }
 
     fn listen(&self) {

@@ -1,7 +1,7 @@
 //! What processes tell of themselves, at all members.
 
 use crate::engine::error::EngineError;
-use crate::engine::operations::StoredReport;
+use crate::engine::operations::{Reading, StoredReport};
 use crate::engine::quorum::members::Members;
 use crate::process::ProcessId;
 use std::collections::HashMap;
@@ -33,14 +33,14 @@ pub(crate) async fn report(
 pub(crate) async fn reports(
     members: &Arc<Members>,
     of: Option<&[ProcessId]>,
-    deadline: Instant,
+    reading: Reading,
 ) -> Result<Vec<StoredReport>, EngineError> {
     let of: Option<Arc<[ProcessId]>> = of.map(Arc::from);
     let replies = members.ask_all(|member| {
         let (members, of) = (members.clone(), of.clone());
-        async move { members.list[member].reports(of.as_deref(), deadline).await }
+        async move { members.list[member].reports(of.as_deref(), reading).await }
     });
-    let reports = members.gather(replies, deadline, "tells").await?;
+    let reports = members.gather(replies, reading.until, "tells").await?;
     Ok(latest(reports.into_iter().flatten()))
 }
 

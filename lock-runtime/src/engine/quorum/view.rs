@@ -1,6 +1,7 @@
 //! Reads who holds a lock and who waits for it, and which locks there are, at all members.
 
 use crate::engine::error::EngineError;
+use crate::engine::operations::Reading;
 use crate::engine::quorum::majority::majority;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::replies::Replies;
@@ -11,24 +12,28 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Looks at a lock at each member. Fails unless a majority replies; those that don't count as if they did not know it.
-pub(crate) async fn view(
+/// Looks at locks at each member. Fails unless a majority replies; those that don't count as if they did not know them.
+pub(crate) async fn views(
     members: &Arc<Members>,
-    name: &str,
+    names: &[Arc<str>],
     most: usize,
     deadline: Instant,
-) -> Result<View, EngineError> {
+) -> Result<Vec<View>, EngineError> {
     let mut arriving = members.ask_all(|member| {
-        let (members, name) = (members.clone(), name.to_owned());
-        async move { members.list[member].view(&name, most, deadline).await }
+        let (members, names) = (members.clone(), names.to_owned());
+        async move { members.list[member].views(&names, most, deadline).await }
     });
-    let (mut replies, mut views) = (Replies::new(members.count()), Vec::new());
+    let mut replies = Replies::new(members.count());
+    let mut views: Vec<Vec<View>> = names.iter().map(|_| Vec::new()).collect();
     while let Ok(Some((member, reply))) = members.io.timeout_at(deadline, arriving.recv()).await {
         replies.record(member, reply.as_ref().map(|_| true).map_err(Clone::clone));
-        views.extend(reply);
+        for (views, view) in views.iter_mut().zip(reply.into_iter().flatten()) {
+            views.push(view);
+        }
     }
+    let merged = |views| merged(views, members.count(), most);
     match replies.decided() {
-        Some(_) => Ok(merged(views, members.count(), most)),
+        Some(_) => Ok(views.into_iter().map(merged).collect()),
         None => Err(replies.error(&members.list, "tells", "")),
     }
 }
@@ -38,13 +43,13 @@ pub(crate) async fn names(
     members: &Arc<Members>,
     prefix: &str,
     most: usize,
-    deadline: Instant,
+    reading: Reading,
 ) -> Result<Vec<Arc<str>>, EngineError> {
     let replies = members.ask_all(|member| {
         let (members, prefix) = (members.clone(), prefix.to_owned());
-        async move { members.list[member].names(&prefix, most, deadline).await }
+        async move { members.list[member].names(&prefix, most, reading).await }
     });
-    let names = members.gather(replies, deadline, "tells").await?;
+    let names = members.gather(replies, reading.until, "tells").await?;
     let names = BTreeSet::from_iter(names.into_iter().flatten());
     Ok(names.into_iter().take(most).collect())
 }

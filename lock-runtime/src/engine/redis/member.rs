@@ -8,7 +8,7 @@ use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
 use crate::engine::opening::Opening;
-use crate::engine::operations::{Operations, StoredReport, Taken};
+use crate::engine::operations::{Operations, Reading, StoredReport, Taken};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::topology::Topology;
 use crate::engine::request::{Claim, EngineFuture};
@@ -113,10 +113,15 @@ impl Operations for RedisMember {
         Box::pin(async move { self.engine(deadline).await?.locks.ping(deadline).await })
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
         Box::pin(async move {
             let engine = self.engine(deadline).await?;
-            engine.locks.view(name, most, deadline).await
+            engine.locks.views(names, most, deadline).await
         })
     }
 
@@ -128,11 +133,11 @@ impl Operations for RedisMember {
         &'a self,
         prefix: &'a str,
         most: usize,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
         Box::pin(async move {
-            let engine = self.engine(deadline).await?;
-            engine.locks.names(prefix, most, deadline).await
+            let engine = self.engine(reading.next()).await?;
+            engine.locks.names(prefix, most, reading).await
         })
     }
 
@@ -151,11 +156,11 @@ impl Operations for RedisMember {
     fn reports<'a>(
         &'a self,
         of: Option<&'a [ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
         Box::pin(async move {
-            let engine = self.engine(deadline).await?;
-            engine.locks.reports(of, deadline).await
+            let engine = self.engine(reading.next()).await?;
+            engine.locks.reports(of, reading).await
         })
     }
 

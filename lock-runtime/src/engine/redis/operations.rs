@@ -1,6 +1,6 @@
 //! What people see of the locks from outside, and do to them.
 
-use crate::engine::operations::{Operations, StoredReport, Taken};
+use crate::engine::operations::{Operations, Reading, StoredReport, Taken};
 use crate::engine::redis::RedisEngine;
 use crate::engine::request::EngineFuture;
 use crate::engine::view::View;
@@ -13,8 +13,13 @@ impl Operations for RedisEngine {
         Box::pin(self.locks.ping(deadline))
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(self.locks.view(name, most, deadline))
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        Box::pin(self.locks.views(names, most, deadline))
     }
 
     fn has_index(&self) -> bool {
@@ -25,9 +30,9 @@ impl Operations for RedisEngine {
         &'a self,
         prefix: &'a str,
         most: usize,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
-        Box::pin(self.locks.names(prefix, most, deadline))
+        Box::pin(self.locks.names(prefix, most, reading))
     }
 
     fn report<'a>(
@@ -42,9 +47,9 @@ impl Operations for RedisEngine {
     fn reports<'a>(
         &'a self,
         of: Option<&'a [ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
-        Box::pin(self.locks.reports(of, deadline))
+        Box::pin(self.locks.reports(of, reading))
     }
 
     fn listen(&self) {

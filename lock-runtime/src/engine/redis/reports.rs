@@ -1,7 +1,9 @@
 //! What processes tell of themselves: a hash of their reports, and beside it the times at which they were stored.
 
 use crate::engine::error::EngineError;
-use crate::engine::operations::{MAX_REPORTS, MAX_TEXT, REPORT_TTL, StoredReport, beginning};
+use crate::engine::operations::{
+    MAX_REPORTS, MAX_TEXT, REPORT_TTL, Reading, StoredReport, beginning,
+};
 use crate::engine::redis::conn::request::Via;
 use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
@@ -12,7 +14,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The greatest number of reports that one request reads.
-const A_PAGE: usize = 500;
+const A_PAGE: usize = 100;
 
 /// A process, its report, and the milliseconds since it was stored. Another client may have written any bytes.
 type Row = (Vec<u8>, Vec<u8>, u64);
@@ -41,7 +43,7 @@ impl Locks {
     pub(crate) async fn reports(
         &self,
         of: Option<&[ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> Result<Vec<StoredReport>, EngineError> {
         let (mut found, mut seen) = (Vec::new(), HashSet::new());
         for from in (0..MAX_REPORTS).step_by(A_PAGE) {
@@ -50,7 +52,8 @@ impl Locks {
             if ids.as_ref().is_some_and(Vec::is_empty) {
                 break;
             }
-            let (listed, rows) = self.page(from, &ids.unwrap_or_default(), deadline).await?;
+            let ids = ids.unwrap_or_default();
+            let (listed, rows) = self.page(from, &ids, reading.next()).await?;
             let stored = rows.into_iter().filter_map(parse);
             // A report that is stored meanwhile moves others to the next page.
             found.extend(stored.filter(|report| seen.insert(report.process)));

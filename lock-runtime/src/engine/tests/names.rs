@@ -1,8 +1,9 @@
 //! Which locks there are.
 
-use crate::engine::tests::peer::until;
+use crate::engine::tests::peer::{soon, text, tokens, until};
 use crate::engine::tests::space::Space;
 use crate::util::join_all::join_all;
+use std::sync::Arc;
 
 /// Whatever their names are, and nothing else that is stored.
 pub(crate) async fn locks_in_use_are_found(space: Space) {
@@ -69,5 +70,30 @@ pub(crate) async fn many_locks_are_found(space: Space) {
     assert!(peer.keys("x", 99).await.is_empty());
     for released in join_all(claims.iter().map(|claim| peer.release(claim))).await {
         assert!(released);
+    }
+}
+
+/// In the order in which they are asked for, whether they are held, waited for or free.
+pub(crate) async fn several_locks_are_viewed_together(space: Space) {
+    let [one, other] = space.peers().await;
+    let (door, page) = (one.hold("door").await, one.read("page").await);
+    let waits = other.wait("door").await;
+    let keys = ["page", "none", "door", "{page}", "page"];
+    let names = keys.map(|key| Arc::from(one.name(key)));
+    let views = other.engine.views(&names, 99, soon()).await.unwrap();
+    assert_eq!(views.len(), keys.len());
+    for (key, view) in keys.iter().zip(views) {
+        assert_eq!(tokens(&view), other.view(key).await, "{key}");
+        let expected = match *key {
+            "door" => vec![text(&door)],
+            "page" => vec![text(&page)],
+            _ => Vec::new(),
+        };
+        assert_eq!(tokens(&view)[0], expected, "{key}");
+        assert_eq!(view.waiting, u64::from(*key == "door"));
+    }
+    other.cancel(&waits).await;
+    for claim in [door, page] {
+        assert!(one.release(&claim).await);
     }
 }

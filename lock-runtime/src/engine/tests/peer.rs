@@ -4,10 +4,11 @@ use crate::config::Config;
 use crate::engine::background_release::{ReleaseSupervisor, Unused};
 use crate::engine::error::EngineErrorKind;
 use crate::engine::event::EngineEvent;
-use crate::engine::operations::{StoredReport, Taken};
+use crate::engine::operations::{Reading, StoredReport, Taken};
 use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
+use crate::engine::view::View;
 use crate::limit::Limit;
 use crate::process::ProcessId;
 use crate::util::clock::Clock;
@@ -43,9 +44,23 @@ pub(crate) fn soon() -> Instant {
     deadline_in(LONG)
 }
 
+/// Returns the time of one that reads what others have written.
+pub(crate) fn reading() -> Reading {
+    Reading::begin(LONG)
+}
+
 /// Returns the token as views show it.
 pub(crate) fn text(claim: &Claim) -> String {
     claim.token.to_string()
+}
+
+/// Returns the tokens of the holders, sorted, and of the waiters.
+pub(crate) fn tokens(view: &View) -> [Vec<String>; 2] {
+    let holders = view.holders.iter().map(|holder| holder.token.to_string());
+    let mut holders: Vec<_> = holders.collect();
+    holders.sort();
+    let waiters = view.waiters.iter().map(|token| token.to_string());
+    [holders, waiters.collect()]
 }
 
 /// Repeats a request until it is sent: on a busy machine, a connection may be late.
@@ -305,18 +320,13 @@ impl Peer {
     /// Returns the tokens of the holders, sorted, and of the waiters.
     pub(crate) async fn view(&self, key: &str) -> [Vec<String>; 2] {
         let name = self.name(key);
-        let view = sent(|| self.engine.view(&name, 99, soon())).await;
-        let holders = view.holders.iter().map(|holder| holder.token.to_string());
-        let mut holders: Vec<_> = holders.collect();
-        holders.sort();
-        let waiters = view.waiters.iter().map(|token| token.to_string());
-        [holders, waiters.collect()]
+        tokens(&sent(|| self.engine.view(&name, 99, soon())).await)
     }
 
     /// Returns the keys of locks that begin so, sorted.
     pub(crate) async fn keys(&self, begin: &str, most: usize) -> Vec<String> {
         let prefix = self.name(begin);
-        let names = sent(|| self.engine.names(&prefix, most, soon())).await;
+        let names = sent(|| self.engine.names(&prefix, most, reading())).await;
         let keys = names.iter().map(|name| {
             assert!(name.starts_with(&prefix), "{name}");
             name[self.prefix.len()..].to_owned()
@@ -332,7 +342,7 @@ impl Peer {
 
     /// Returns the reports in the order of their processes.
     pub(crate) async fn reports(&self, of: Option<&[ProcessId]>) -> Vec<StoredReport> {
-        let mut reports = sent(|| self.engine.reports(of, soon())).await;
+        let mut reports = sent(|| self.engine.reports(of, reading())).await;
         reports.sort_by_key(|report| report.process.0);
         reports
     }

@@ -39,10 +39,12 @@ pub(crate) const SHARED: &[(&str, Case)] = cases! {
         asks_stay_in_their_part;
     names:
         locks_in_use_are_found
-        many_locks_are_found;
+        many_locks_are_found
+        several_locks_are_viewed_together;
     reports:
         report_replaces_the_earlier_one
         long_report_is_read_in_part
+        reports_of_many_are_read_in_parts_until_the_end_of_the_time
         report_ends_with_its_process;
     take:
         lock_passes_to_the_next

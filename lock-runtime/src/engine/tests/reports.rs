@@ -1,9 +1,10 @@
 //! What processes tell of themselves.
 
-use crate::engine::operations::{MAX_TEXT, StoredReport};
-use crate::engine::tests::peer::{LONG, until};
+use crate::engine::operations::{MAX_TEXT, Reading, StoredReport};
+use crate::engine::tests::peer::{LONG, reading, soon, until};
 use crate::engine::tests::space::Space;
 use crate::process::ProcessId;
+use crate::util::time::now;
 
 /// Returns the processes and what they have reported.
 fn reported(reports: &[StoredReport]) -> Vec<(ProcessId, &str)> {
@@ -66,4 +67,26 @@ pub(crate) async fn report_ends_with_its_process(space: Space) {
         reported(&reports) == [(other.id, "other")]
     };
     until("it ends", is_alone).await;
+}
+
+pub(crate) async fn reports_of_many_are_read_in_parts_until_the_end_of_the_time(space: Space) {
+    let peer = space.peer().await;
+    let ids: Vec<_> = (0..250).map(ProcessId).collect();
+    for id in &ids {
+        let reported = peer.engine.report(*id, id.to_string().into(), soon());
+        reported.await.unwrap();
+    }
+    for of in [None, Some(&ids[..])] {
+        let reports = peer.reports(of).await;
+        assert!(reports.iter().map(|it| it.process).eq(ids.iter().copied()));
+        assert!(reports.iter().all(|it| *it.text == it.process.to_string()));
+        if space.has_servers {
+            let over = Reading {
+                until: now(),
+                ..reading()
+            };
+            let error = peer.engine.reports(of, over).await.unwrap_err();
+            assert!(error.is_retryable(), "{error}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! What people see of the locks from outside, and do to them.
 
-use crate::engine::operations::{Operations, ReportPace, StoredReport, Taken};
+use crate::engine::operations::{Operations, Reading, ReportPace, StoredReport, Taken};
 use crate::engine::request::EngineFuture;
 use crate::engine::token::Token;
 use crate::engine::view::View;
@@ -14,17 +14,22 @@ impl Operations for ZooKeeperEngine {
         Box::pin(self.ping(deadline))
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        Box::pin(self.view(name, most, deadline))
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        Box::pin(self.views(names, most, deadline))
     }
 
     fn names<'a>(
         &'a self,
         prefix: &'a str,
         most: usize,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<Arc<str>>> {
-        Box::pin(self.names(prefix, most, deadline))
+        Box::pin(self.names(prefix, most, reading))
     }
 
     fn report<'a>(
@@ -39,9 +44,9 @@ impl Operations for ZooKeeperEngine {
     fn reports<'a>(
         &'a self,
         of: Option<&'a [ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> EngineFuture<'a, Vec<StoredReport>> {
-        Box::pin(self.reports(of, deadline))
+        Box::pin(self.reports(of, reading))
     }
 
     // The log of transactions keeps every one.

@@ -1,7 +1,7 @@
 //! What processes tell of themselves: the data of nodes that end with their sessions.
 
 use crate::engine::error::EngineError;
-use crate::engine::operations::{MAX_REPORTS, StoredReport, beginning};
+use crate::engine::operations::{MAX_REPORTS, Reading, StoredReport, beginning};
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::conn::session::{Session, done};
 use crate::engine::zookeeper::lock::claims::Claims;
@@ -43,11 +43,12 @@ impl ZooKeeperEngine {
     pub(crate) async fn reports(
         &self,
         of: Option<&[ProcessId]>,
-        deadline: Instant,
+        reading: Reading,
     ) -> Result<Vec<StoredReport>, EngineError> {
         let (claims, of) = (self.claims.clone(), of.map(<[_]>::to_vec));
         let session = claims.sessions.of(self.default_ttl);
         let reports = async move {
+            let deadline = reading.next();
             let processes = match of {
                 Some(of) => {
                     let path = claims.paths.processes();
@@ -58,6 +59,7 @@ impl ZooKeeperEngine {
             };
             let (mut reports, mut refused) = (Vec::new(), None);
             for some in processes.chunks(WINDOW) {
+                let deadline = reading.next();
                 let path = |process: &ProcessId| path_of(&claims, *process);
                 let read = some
                     .iter()
@@ -84,7 +86,7 @@ impl ZooKeeperEngine {
                 None => Ok(reports),
             }
         };
-        self.claims.run(deadline, reports).await
+        self.claims.run(reading.until, reports).await
     }
 }
 

@@ -3,13 +3,11 @@
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::local_queue::LocalQueues;
+use crate::lock::report::text::MOST;
 use crate::lock::watchdog::Watchdog;
 use crate::lock::watchdog::renewable::{Renewable, Since};
 use crate::process_info::{ReportedHold, ReportedWait, Unlisted};
 use std::sync::Arc;
-
-/// The greatest number of holds, and that of waits.
-const MOST: usize = 64;
 
 /// Returns the holds whose guards have had them longest, and if there is room, those that are kept without a guard. Counts
 /// the others.

@@ -22,6 +22,9 @@ pub(crate) const ENDED: &str = "";
 /// The room for the last line, which counts what has no room.
 const MAX_LAST: usize = 64;
 
+/// The greatest number of holds, and that of waits.
+pub(crate) const MOST: usize = 64;
+
 /// The greatest length of a field in bytes.
 const MAX_FIELD: usize = 200;
 
@@ -176,8 +179,9 @@ pub(crate) fn parse(stored: &StoredReport) -> Option<ProcessInfo> {
         let mut fields = Fields::of(line);
         match fields.next() {
             Some("c") => info.counts = counts(&mut fields).or(info.counts),
-            Some("h") => info.holds.extend(hold(&mut fields)),
-            Some("w") => info.waits.extend(wait(&mut fields)),
+            // Another program may have written more.
+            Some("h") if info.holds.len() < MOST => info.holds.extend(hold(&mut fields)),
+            Some("w") if info.waits.len() < MOST => info.waits.extend(wait(&mut fields)),
             Some("m") => info.unlisted = unlisted(&mut fields).unwrap_or_default(),
             _ => {}
         }
@@ -339,6 +343,9 @@ mod tests {
         assert_eq!(found.service().len(), MAX_FIELD);
         assert!(found.holds.len() > 30 && found.holds.iter().all(|hold| hold.key.len() == 200));
         assert_eq!(found.holds.len() as u64 + found.unlisted_held(), 64);
+        let many = first_line(&identity) + &"h\t?\t0\t\t\t\tk\nw\t?\t1\tk\n".repeat(1000);
+        let found = parse(&stored(&many)).unwrap();
+        assert_eq!((found.holds.len(), found.waits.len()), (MOST, MOST));
         let long = [hold(&"k".repeat(201))];
         let text = report(&identity, &Stats::default(), &long, &[], none);
         let found = parse(&stored(&text)).unwrap();

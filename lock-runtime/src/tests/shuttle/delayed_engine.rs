@@ -57,8 +57,13 @@ impl Operations for DelayedEngine {
         self.memory.ping(deadline)
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        self.memory.view(name, most, deadline)
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        self.memory.views(names, most, deadline)
     }
 }
 

@@ -209,6 +209,16 @@ impl Core {
         reply.map_err(Failure::into_engine_error)
     }
 
+    /// Waits for a reply until the deadline.
+    pub(crate) async fn reply_by<T>(
+        &self,
+        deadline: Instant,
+        reply: impl Future<Output = Result<T, EngineError>>,
+    ) -> Result<T, EngineError> {
+        let reply = self.client.io.timeout_at(deadline, reply).await;
+        reply.unwrap_or_else(|_| Err(EngineError::no_reply()))
+    }
+
     /// Executes such a transaction together with others. It enters no line.
     pub(crate) async fn execute_in_batch(
         &self,

@@ -1,11 +1,10 @@
 //! Reports of processes.
 
-use crate::engine::operations::StoredReport;
+use crate::engine::operations::{Reading, StoredReport};
 use crate::engine::tests::peer::{LONG, Peer, soon, until};
 use crate::engine::tests::space::Space;
 use crate::process::ProcessId;
 use crate::util::clock::Clock;
-use crate::util::time::deadline_in;
 use lock_test_support::etcd::Etcd;
 use std::io::Write;
 use std::process::Stdio;
@@ -51,7 +50,7 @@ pub(super) async fn nonsense_in_the_place_of_reports_is_skipped(space: Space) {
     let config = space.config().connect_timeout(LONG);
     let operator = Peer::with(config.command_timeout(LONG * 4), Clock::System).await;
     let read = async |of: Option<&[ProcessId]>| {
-        let reports = operator.engine.reports(of, deadline_in(LONG * 4));
+        let reports = operator.engine.reports(of, Reading::begin(LONG * 4));
         reports.await.unwrap()
     };
     one.report("here").await;

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::engine::error::EngineErrorKind;
-use crate::engine::tests::peer::{Peer, soon, text};
+use crate::engine::tests::peer::{Peer, reading, soon, text};
 use lock_test_support::etcd::Etcd;
 
 /// Starts etcd with the users `locks`, who may use the keys below `lock:`, `viewer`, who may read them, and `row`, who may
@@ -66,10 +66,10 @@ async fn missing_rights_leave_locks_working() {
             .await
             .err(),
         tell(&row).await.err(),
-        row.engine.reports(None, soon()).await.err(),
-        row.engine.reports(of, soon()).await.err(),
+        row.engine.reports(None, reading()).await.err(),
+        row.engine.reports(of, reading()).await.err(),
         row.engine.ask("report", soon()).await.err(),
-        row.engine.names("lock:", 9, soon()).await.err(),
+        row.engine.names("lock:", 9, reading()).await.err(),
     ];
     for (n, error) in refused.into_iter().enumerate() {
         let error = error.unwrap_or_else(|| panic!("{n} is not refused"));

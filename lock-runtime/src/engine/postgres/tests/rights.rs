@@ -1,7 +1,7 @@
 use super::Space;
 use crate::config::Config;
 use crate::engine::error::EngineErrorKind;
-use crate::engine::tests::peer::{Peer, soon};
+use crate::engine::tests::peer::{Peer, reading, soon};
 use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
@@ -32,7 +32,7 @@ pub(super) async fn role_without_the_rights_of_operators_has_locks(space: Space)
     let mut clerk = Peer::connect(space.make_clerk()).await;
     let held = clerk.hold("row").await;
     let reported = clerk.engine.report(clerk.id, "report".into(), soon()).await;
-    let found = clerk.engine.reports(None, soon()).await;
+    let found = clerk.engine.reports(None, reading()).await;
     let taken = clerk.engine.take(&held.name, "x", 0, soon()).await;
     for (error, table) in [
         (reported.unwrap_err(), "process"),

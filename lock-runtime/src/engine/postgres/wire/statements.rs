@@ -13,16 +13,17 @@ pub(crate) const NOTIFY: &str = "SELECT distributed_lock.tell_1($1)";
 pub(crate) const PING: &str = "WITH none AS (DELETE FROM distributed_lock.held WHERE false RETURNING name) \
     SELECT count(*) FROM none";
 
-/// The holders and the first waiters of a lock. A holder whose lease has ended is none, unless a transaction may pin it.
-pub(crate) const VIEW: &str = "WITH found AS ( \
-        SELECT token, fence, xmax::text <> '0' AS pinned, \
-            (date_part('epoch', expires_at - clock_timestamp()) * 1000000)::bigint AS rest \
-        FROM distributed_lock.held WHERE name = $1 \
-    ), holding AS (SELECT * FROM found WHERE rest > 0 OR pinned) \
-    SELECT ARRAY(SELECT token FROM holding ORDER BY fence) AS holders, \
-        ARRAY(SELECT rest FROM holding ORDER BY fence) AS rests, \
-        ARRAY(SELECT token FROM distributed_lock.waiting WHERE name = $1 ORDER BY place LIMIT $2) AS waiters, \
-        (SELECT count(*) FROM distributed_lock.waiting WHERE name = $1) AS waiting";
+/// The holders and the first waiters of each lock. A holder whose lease has ended is none, unless a transaction may pin it.
+pub(crate) const VIEWS: &str = "SELECT coalesce(h.tokens, '{}') AS holders, coalesce(h.rests, '{}') AS rests, \
+        ARRAY(SELECT token FROM distributed_lock.waiting w WHERE w.name = n.name ORDER BY place LIMIT $2) AS waiters, \
+        (SELECT count(*) FROM distributed_lock.waiting w WHERE w.name = n.name) AS waiting \
+    FROM unnest($1::text[]) WITH ORDINALITY AS n(name, nth), LATERAL ( \
+        SELECT array_agg(token ORDER BY fence) AS tokens, array_agg(rest ORDER BY fence) AS rests FROM ( \
+            SELECT token, fence, xmax::text <> '0' AS pinned, \
+                (date_part('epoch', expires_at - clock_timestamp()) * 1000000)::bigint AS rest \
+            FROM distributed_lock.held WHERE held.name = n.name) found \
+        WHERE rest > 0 OR pinned) h \
+    ORDER BY n.nth";
 
 /// The names that begin so of locks that are held or waited for. It goes from name to name, since a lock may have many rows.
 pub(crate) const NAMES: &str = "WITH RECURSIVE names(name) AS ( \
@@ -39,12 +40,13 @@ pub(crate) const NAMES: &str = "WITH RECURSIVE names(name) AS ( \
         OR EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = n.name AND w.alive_until > clock_timestamp()) \
     ) LIMIT $2";
 pub(crate) const REPORT: &str = "SELECT distributed_lock.report_1($1, $2)";
-/// The reports of these processes, or of all, without those whose time can't be. It reads the beginning of each.
+/// The next reports of these processes, or of all, in their order, without those whose time can't be. It reads the beginning
+/// of each.
 pub(crate) const REPORTS: &str = "SELECT id, left(report, 16384) AS report, \
         (date_part('epoch', clock_timestamp() - seen_at) * 1000000)::bigint AS age \
     FROM distributed_lock.process \
     WHERE seen_at > clock_timestamp() - interval '180 s' AND seen_at < clock_timestamp() + interval '180 s' \
-        AND ($1::text[] IS NULL OR id = ANY ($1)) LIMIT 10000";
+        AND ($1::text[] IS NULL OR id = ANY ($1)) AND id > $2 ORDER BY id LIMIT $3";
 pub(crate) const TAKE: &str = "SELECT * FROM distributed_lock.take_1($1, $2, $3)";
 
 /// Those before `PING` are prepared before the first request: to prepare one later takes a round trip, in which other requests

@@ -101,20 +101,28 @@ impl Operations for Scripted {
         self.request(deadline, |_| ())
     }
 
-    fn view<'a>(&'a self, name: &'a str, most: usize, deadline: Instant) -> EngineFuture<'a, View> {
-        let name = name.to_owned();
+    fn views<'a>(
+        &'a self,
+        names: &'a [Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> EngineFuture<'a, Vec<View>> {
+        let names = names.to_owned();
         self.request(deadline, move |state| {
             let text = |token: &Token| Box::from(token.encode(&mut [0; 37]));
-            let holder = state.locks.get(&*name).map(|token| ViewedHolder {
-                token: text(token),
-                lease: LeaseInfo::Never,
-                votes: None,
-            });
-            View {
-                holders: holder.into_iter().collect(),
-                waiters: state.queue.iter().take(most).map(text).collect(),
-                waiting: state.queue.len() as u64,
-            }
+            let view = |name: &Arc<str>| {
+                let holder = state.locks.get(name).map(|token| ViewedHolder {
+                    token: text(token),
+                    lease: LeaseInfo::Never,
+                    votes: None,
+                });
+                View {
+                    holders: holder.into_iter().collect(),
+                    waiters: state.queue.iter().take(most).map(text).collect(),
+                    waiting: state.queue.len() as u64,
+                }
+            };
+            names.iter().map(view).collect()
         })
     }
 

@@ -2,7 +2,7 @@
 
 use crate::config::Config;
 use crate::engine::error::EngineErrorKind;
-use crate::engine::tests::peer::{Peer, soon};
+use crate::engine::tests::peer::{Peer, reading};
 use crate::engine::tests::space::Space;
 
 /// A lock without a holder, for which others wait, is found by its queue; a key of a foreign type is a lock.
@@ -43,7 +43,7 @@ pub(super) async fn a_prefix_with_wildcards_finds_only_its_own_locks(space: Spac
 pub(super) async fn listing_names_its_missing_right(space: Space) {
     space.grant_locks(&format!("&{}*", space.prefix));
     let process = space.peer_of_user().await;
-    let error = process.engine.names(&space.prefix, 100, soon()).await;
+    let error = process.engine.names(&space.prefix, 100, reading()).await;
     let error = error.unwrap_err();
     assert_eq!(error.kind, EngineErrorKind::Rejected);
     assert!(error.to_string().contains("scan"), "{error}");

@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineErrorKind;
 use crate::engine::operations::StoredReport;
-use crate::engine::tests::peer::{Peer, soon};
+use crate::engine::tests::peer::{Peer, reading, soon};
 use crate::engine::tests::space::Space;
 use crate::process::ProcessId;
 use crate::util::join_all::join_all;
@@ -111,15 +111,15 @@ pub(super) async fn reading_needs_no_right_to_write(space: Space) {
     space.grant_locks(&format!("&{}*", space.prefix));
     let process = space.peer_of_user().await;
     report(&process, 1, "told").await;
-    let reading = "+@connection +eval +evalsha +time +type +zrevrangebyscore +zscore +hget";
+    let rights = "+@connection +eval +evalsha +time +type +zrevrangebyscore +zscore +hget";
     let keys = format!("~{}*", space.prefix);
-    space.grant(&format!("reset on >s3cret {keys} {reading}"));
+    space.grant(&format!("reset on >s3cret {keys} {rights}"));
     assert_eq!(reported(&process.reports(None).await), [(1, "told")]);
     let error = process.engine.report(ProcessId(1), "again".into(), soon());
     let error = error.await.unwrap_err();
     assert_eq!(error.kind, EngineErrorKind::Rejected);
     assert!(error.to_string().contains("user"), "{error}");
     space.grant("-hget");
-    let error = process.engine.reports(None, soon()).await.unwrap_err();
+    let error = process.engine.reports(None, reading()).await.unwrap_err();
     assert_eq!(error.kind, EngineErrorKind::Rejected);
 }

@@ -1,7 +1,7 @@
 //! Users who may not do everything.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::tests::peer::{Peer, soon, text};
+use crate::engine::tests::peer::{Peer, reading, soon, text};
 use crate::engine::tests::space::Space;
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Kind;
@@ -48,8 +48,8 @@ pub(super) async fn operator_needs_the_credentials_of_the_services(space: Space)
 
     let (engine, of) = (&stranger.engine, Some(&[service.id][..]));
     assert_refused(engine.view(name, 9, soon()).await);
-    assert_refused(engine.reports(None, soon()).await);
-    assert_refused(engine.reports(of, soon()).await);
+    assert_refused(engine.reports(None, reading()).await);
+    assert_refused(engine.reports(of, reading()).await);
     assert_refused(engine.report(stranger.id, "x".into(), soon()).await);
     assert_refused(engine.ask("x", soon()).await);
     assert_refused(engine.take(name, &token, 0, soon()).await);
@@ -76,7 +76,7 @@ pub(super) async fn missing_rights_leave_locks_working(space: Space) {
     one.engine.listen();
     let report = async |of: &Peer| of.engine.report(of.id, "hello".into(), soon()).await;
     assert_refused(report(&one).await);
-    assert_refused(one.engine.reports(None, soon()).await);
+    assert_refused(one.engine.reports(None, reading()).await);
     assert_refused(one.engine.ask("x", soon()).await);
     let held = one.hold("row").await;
     one.lock_works().await;
@@ -93,7 +93,7 @@ pub(super) async fn missing_rights_leave_locks_working(space: Space) {
     let writes = ADMIN | CREATE | DELETE;
     client.allow(&path("::processes"), writes).unwrap();
     report(&one).await.unwrap();
-    assert_refused(other.engine.reports(None, soon()).await);
+    assert_refused(other.engine.reports(None, reading()).await);
 
     // Taking needs to delete the claim.
     client.allow(&path("row"), ALL - DELETE).unwrap();
@@ -110,7 +110,7 @@ pub(super) async fn missing_rights_leave_locks_working(space: Space) {
     assert_refused(other.engine.view(&held.name, 9, soon()).await);
     client.allow(&path("row"), ALL).unwrap();
     client.allow(&path(""), ALL - READ).unwrap();
-    assert_refused(other.engine.names(&space.prefix, 9, soon()).await);
+    assert_refused(other.engine.names(&space.prefix, 9, reading()).await);
     other.lock_works().await;
     client.allow(&path(""), ALL).unwrap();
     assert!(one.release(&held).await);
