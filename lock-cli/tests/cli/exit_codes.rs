@@ -75,7 +75,7 @@ fn lock_that_is_held_is_busy() {
     exits(&url, "run k", &command, 75, "lock `k` is held");
     exits(
         &url,
-        "run k --wait 10ms",
+        "run k --wait 1s",
         &command,
         75,
         "waiting for lock `k`",
@@ -106,7 +106,7 @@ fn busy_lock_names_its_holder() {
     for (line, words) in [
         ("run k", ["lock `k` is held for ", "`--wait 10m`"]),
         (
-            "run k --wait 10ms",
+            "run k --wait 1s",
             ["waiting for lock `k`, which is held for ", "raise `--wait`"],
         ),
     ] {
