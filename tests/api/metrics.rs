@@ -44,7 +44,7 @@ async fn pay(locks: &LockManager, id: u32, fails: bool) -> Result<(), LockError>
     }
 }
 
-#[tokio::test]
+#[tokio::test(start_paused = true)]
 async fn calls_and_holds_are_counted_by_template_and_never_by_key() {
     LazyLock::force(&EXPORTED);
     let locks = Locks::new();
@@ -147,14 +147,14 @@ async fn one_stuck_key_of_a_busy_template_is_seen() {
     let waits = tokio::spawn(async move { wait.acquire().await.unwrap() });
     use_others(&locks, 3_200 * SECOND).await;
     let [hold, wait] = oldest("busy:<id>").map(Option::unwrap);
-    assert!((3_294.0..=3_301.0).contains(&hold), "{hold}");
-    assert!((3_194.0..=3_201.0).contains(&wait), "{wait}");
+    assert!((3_284.0..=3_301.0).contains(&hold), "{hold}");
+    assert!((3_184.0..=3_201.0).contains(&wait), "{wait}");
 
     drop(guard);
     let guard = waits.await.unwrap();
     use_others(&locks, 20 * SECOND).await;
     let [hold, wait] = oldest("busy:<id>").map(Option::unwrap);
-    assert!((14.0..=21.0).contains(&hold), "{hold}");
+    assert!((4.0..=21.0).contains(&hold), "{hold}");
     assert_eq!(wait, 0.0);
 
     drop(guard);
@@ -165,7 +165,7 @@ async fn one_stuck_key_of_a_busy_template_is_seen() {
     let _guard = stuck().acquire().await.unwrap();
     sleep(20 * SECOND).await;
     let [hold, _] = oldest("busy:<id>").map(Option::unwrap);
-    assert!((14.0..=21.0).contains(&hold), "{hold}");
+    assert!((4.0..=21.0).contains(&hold), "{hold}");
 }
 
 #[tokio::test(start_paused = true)]
@@ -178,12 +178,12 @@ async fn oldest_hold_of_several_managers_counts() {
     let second = lock(&other).acquire().await.unwrap();
     sleep(20 * SECOND).await;
     let hold = || oldest("several")[0].unwrap();
-    assert!((114.0..=121.0).contains(&hold()), "{}", hold());
+    assert!((104.0..=121.0).contains(&hold()), "{}", hold());
     drop(first);
-    sleep(10 * SECOND).await;
-    assert!((24.0..=31.0).contains(&hold()), "{}", hold());
+    sleep(20 * SECOND).await;
+    assert!((24.0..=41.0).contains(&hold()), "{}", hold());
     drop(second);
-    sleep(10 * SECOND).await;
+    sleep(20 * SECOND).await;
     assert_eq!(hold(), 0.0);
 }
 

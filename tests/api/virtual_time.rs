@@ -189,7 +189,7 @@ async fn guard_dropped_on_another_thread_hands_its_lock_on() {
     let _real = Milliseconds::begin();
     let locks = Locks::new();
     let guard = locks.lock("row").acquire().await.unwrap();
-    sleep(DAY).await;
+    sleep(60 * 60 * SECOND).await;
     let waiter = tokio::spawn(locks.lock("row").wait(DAY).acquire());
     let elsewhere = locks.hold_elsewhere("other").await;
     let other = tokio::spawn(locks.lock("other").acquire());

@@ -11,8 +11,8 @@ use crate::util::io_thread::kept;
 use crate::util::time::{deadline_in, now};
 use std::time::Duration;
 
-/// How old the ages are at the most. A scrape comes each 10 s or so.
-const PERIOD: Duration = Duration::from_secs(5);
+/// How old the ages are at the most: about as old as a scrape.
+const PERIOD: Duration = Duration::from_secs(15);
 
 impl Reported {
     /// Starts the task, which ends with the manager and its holds.
