@@ -63,9 +63,8 @@ impl Own<'_> {
             // As a whole, since it has parts without a name.
             let whole = Ident::new(&format!("argument_{number}"), Span::mixed_site());
             let pattern = std::mem::replace(&mut *argument.pat, parse_quote!(#whole));
-            let taken_apart = (!matches!(pattern, Pat::Wild(_))).then(|| {
-                quote_spanned!(Span::mixed_site()=> #[allow(clippy::toplevel_ref_arg)] let #pattern = #whole;)
-            });
+            let taken_apart = (!matches!(pattern, Pat::Wild(_)))
+                .then(|| quote_spanned!(Span::mixed_site()=> let #pattern = #whole;));
             return quote_spanned!(Span::mixed_site()=> let #whole = #whole; #taken_apart);
         }
         let mut binds = Binds {

@@ -106,6 +106,7 @@ macro_rules! both {
     ($(fn $test:ident($($parameter:tt)*) with ($($argument:expr),*) $body:tt)*) => {
         $(
             #[tokio::test]
+            #[allow(clippy::toplevel_ref_arg)] // That of a plain function, too.
             async fn $test() {
                 async fn plain($($parameter)*) -> Outcome $body
 
