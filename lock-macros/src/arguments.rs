@@ -3,7 +3,7 @@
 use proc_macro2::{Ident, Span, TokenStream, TokenTree};
 use quote::{quote, quote_spanned};
 use syn::visit_mut::{self, VisitMut};
-use syn::{FnArg, Pat, PatIdent, PatRest, PatWild, Receiver, Signature, parse_quote};
+use syn::{Attribute, FnArg, Pat, PatIdent, PatRest, PatWild, Receiver, Signature, parse_quote};
 
 /// Returns the names that a function's signature binds to values.
 pub(crate) fn names(signature: &Signature) -> Vec<Ident> {
@@ -49,7 +49,21 @@ pub(crate) struct Own<'a> {
     pub(crate) given: &'a TokenStream,
     /// Of them, what must outlive the body, with all that it names.
     pub(crate) or_else: &'a TokenStream,
+    /// Those of the function.
+    pub(crate) attributes: &'a [Attribute],
 }
+
+/// Attributes that look at no argument. Others may name what patterns bind, or want to show each argument.
+const BLIND: [&str; 8] = [
+    "allow",
+    "deny",
+    "deprecated",
+    "doc",
+    "expect",
+    "inline",
+    "must_use",
+    "warn",
+];
 
 impl Own<'_> {
     /// Returns the statement that makes the block own the argument of that number.
@@ -58,6 +72,7 @@ impl Own<'_> {
         parts.visit_fn_arg_mut(input);
         if let FnArg::Typed(argument) = input
             && parts.are_left
+            && self.attributes.iter().all(is_blind)
             && !parts.names.iter().any(|name| mentions(self.given, name))
         {
             // As a whole, since it has parts without a name.
@@ -83,6 +98,10 @@ impl Own<'_> {
     }
 }
 
+fn is_blind(attribute: &Attribute) -> bool {
+    BLIND.iter().any(|name| attribute.path().is_ident(name))
+}
+
 /// Binds each name of an argument anew.
 struct Binds<'a> {
     own: &'a Own<'a>,
@@ -104,6 +123,7 @@ impl VisitMut for Binds<'_> {
             body,
             given,
             or_else,
+            ..
         } = self.own;
         let name = &pattern.ident;
         if !mentions(or_else, name) {

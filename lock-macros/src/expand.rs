@@ -61,6 +61,7 @@ fn expand_function(
                 body: &tokens,
                 given,
                 or_else: &or_else,
+                attributes: &attributes,
             };
             let inputs = signature.inputs.iter_mut().enumerate();
             let owned = inputs.map(|(number, input)| own.argument(number, input));

@@ -45,13 +45,7 @@ fn keys(found: &[LockInfo]) -> Vec<&str> {
 /// Lists all locks as an operator does, and returns their keys and the number of requests.
 async fn listed(fixture: &Fixture, most: usize) -> (Vec<String>, u64) {
     fixture.query::<()>("CONFIG RESETSTAT");
-    let begun = std::time::Instant::now();
     let found = fixture.locks().list("").limit(most).await.unwrap();
-    eprintln!(
-        "MEASURED most {most}: {} requests, {:?}",
-        fixture.calls(&LOOKS),
-        begun.elapsed()
-    );
     let keys = keys(&found).into_iter().map(str::to_owned).collect();
     (keys, fixture.calls(&LOOKS))
 }

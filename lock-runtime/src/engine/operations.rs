@@ -109,7 +109,7 @@ pub(crate) trait Operations: Send + Sync {
     }
 }
 
-/// How long one may read that sends one request after the other: nobody knows how much others have written.
+/// How long one may read that sends one request after the other: how much others have written is not known.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading {
     /// The time of each request.

@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-/// For how long the oldest hold and the oldest wait of each template last; zero without one.
-pub(crate) type Ages = HashMap<&'static str, [Duration; 2]>;
+/// Those of each template.
+pub(crate) type Ages = HashMap<&'static str, Oldest>;
 
-/// The place of a hold's age.
-pub(crate) const HOLD: usize = 0;
-
-/// The place of a wait's age.
-pub(crate) const WAIT: usize = 1;
+/// For how long the oldest hold and the oldest wait have lasted; zero without one.
+#[derive(Default)]
+pub(crate) struct Oldest {
+    pub(crate) hold: Duration,
+    pub(crate) wait: Duration,
+}

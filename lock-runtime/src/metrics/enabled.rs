@@ -2,7 +2,7 @@
 
 use crate::error::LostCause;
 use crate::event::{LockEvent, Outcome};
-use crate::metrics::ages::{Ages, HOLD, WAIT};
+use crate::metrics::ages::Ages;
 use crate::process::ProcessId;
 use crate::site::Site;
 use crate::util::panics::contain;
@@ -170,16 +170,17 @@ pub(crate) fn tell_ages(manager: ProcessId, ages: Ages) {
     let mut oldest: Ages = gone
         .map(|template| (template, Default::default()))
         .collect();
-    for (template, [hold, wait]) in all.values().flatten() {
+    for (template, ages) in all.values().flatten() {
         let oldest = oldest.entry(template).or_default();
-        *oldest = [oldest[HOLD].max(*hold), oldest[WAIT].max(*wait)];
+        oldest.hold = oldest.hold.max(ages.hold);
+        oldest.wait = oldest.wait.max(ages.wait);
     }
     drop(all);
     contain(|| {
         for (template, ages) in oldest {
             let series = Series::of_template(template);
-            series.oldest_hold.set(ages[HOLD].as_secs_f64());
-            series.oldest_wait.set(ages[WAIT].as_secs_f64());
+            series.oldest_hold.set(ages.hold.as_secs_f64());
+            series.oldest_wait.set(ages.wait.as_secs_f64());
         }
     });
 }

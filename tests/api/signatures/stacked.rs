@@ -21,6 +21,16 @@ async fn instrument_below(id: u64) -> Outcome<u64> {
     Ok(id)
 }
 
+/// What no span can record.
+struct Unseen;
+
+#[distributed_lock(key = "patterns_below")]
+#[instrument(fields(twice = 2 * id))]
+async fn patterns_below((id, _): (u64, Unseen), _: Unseen) -> Outcome<u64> {
+    body("patterns_below").await;
+    Ok(id)
+}
+
 struct Shop;
 
 #[async_trait::async_trait]
@@ -105,6 +115,8 @@ async fn annotated_test_runs_under_its_lock() -> Outcome<()> {
 async fn instrument_is_accepted_above_and_below() -> Outcome<()> {
     assert_eq!(under("instrument_above:1", instrument_above(1)).await?, 1);
     assert_eq!(under("instrument_below:1", instrument_below(1)).await?, 1);
+    let below = patterns_below((1, Unseen), Unseen);
+    assert_eq!(under("patterns_below", below).await?, 1);
     assert_eq!(under("agent_above:1", Shop.above(1)).await?, 1);
     assert_eq!(under("agent_below:1", Shop.below(1)).await?, 1);
     Ok(())

@@ -4,7 +4,7 @@
 use crate::lock::report::task::Reported;
 use crate::lock::shared::Shared;
 use crate::metrics;
-use crate::metrics::ages::{Ages, HOLD, WAIT};
+use crate::metrics::ages::Ages;
 use crate::process::ProcessId;
 use crate::site::Site;
 use crate::util::io_thread::kept;
@@ -51,21 +51,21 @@ impl Reported {
 
     async fn ages(&self, shared: &Shared) -> Ages {
         let (now, mut ages) = (now(), Ages::new());
-        let mut add = |kind: usize, since, site: Option<&'static Site>| {
-            let ages = ages.entry(site.map_or("", Site::template)).or_default();
-            ages[kind] = ages[kind].max(now.saturating_duration_since(since));
-        };
+        let age = |since| now.saturating_duration_since(since);
+        let template = |site: Option<&'static Site>| site.map_or("", Site::template);
         shared
             .each_hold(|hold| {
                 if let Some((since, site)) = hold.guard() {
-                    add(HOLD, since, site);
+                    let oldest = ages.entry(template(site)).or_default();
+                    oldest.hold = oldest.hold.max(age(since));
                 }
             })
             .await;
         let (waiting, _) = self.claims.some(usize::MAX);
         for (token, name) in waiting {
             for (since, site) in self.queues.waits(&name, token.limit()) {
-                add(WAIT, since, site);
+                let oldest = ages.entry(template(site)).or_default();
+                oldest.wait = oldest.wait.max(age(since));
             }
         }
         ages
