@@ -7,7 +7,6 @@ use lock_runtime::{LockError, LockManager};
 use crate::deployment::Deployment;
 use crate::fault::{Fault, Kind};
 use crate::instructions::config;
-use crate::owner::owner;
 use crate::worker::connect;
 use lock_test_support::time::{comes_true, millis};
 
@@ -58,11 +57,6 @@ pub fn connected(deployment: &dyn Deployment) -> Vec<String> {
         left = servers.clone().flat_map(clients).collect();
         left.is_empty()
     });
-    for client in &mut left {
-        let port = client.split(" addr=127.0.0.1:").nth(1);
-        let port = port.and_then(|rest| rest.split(' ').next()?.parse().ok());
-        client.push_str(&format!("; {}", port.map(owner).unwrap_or_default()));
-    }
     left
 }
 

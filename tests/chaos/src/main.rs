@@ -12,7 +12,6 @@ mod instructions;
 mod journal;
 mod leaks;
 mod nemesis;
-mod owner;
 mod panics;
 mod plan;
 mod random;
