@@ -53,6 +53,35 @@ async fn locks_work_while_all_sentinels_are_down() {
     held.release().await.unwrap();
 }
 
+/// The epochs of two new Sentinels begin again, and the third never returns.
+#[tokio::test]
+async fn sentinels_that_have_lost_their_state_are_followed() {
+    let mut all = Sentinels::start();
+    let locks = connected(all.url()).await;
+    all.failover();
+    let master = all.failover();
+    follows(&locks, all.server(master)).await;
+    (0..3).for_each(|number| all.sentinel_mut(number).kill());
+    (0..2).for_each(|number| all.restart_without_state(number, master));
+    let new = all.failover();
+    follows(&locks, all.server(new)).await;
+}
+
+/// Waits until locks are acquired on that server.
+async fn follows(locks: &LockManager, master: &Server) {
+    let found = async {
+        loop {
+            let guard = locks.lock("row").wait(PATIENCE).acquire().await.unwrap();
+            let is_there = master.exists("lock:row");
+            let released = guard.release().await;
+            if is_there {
+                return released.unwrap();
+            }
+        }
+    };
+    soon(found).await;
+}
+
 /// All messages are lost; polling finds the new master soon enough.
 #[tokio::test]
 async fn lost_failover_message_is_found_by_polling() {
@@ -68,16 +97,6 @@ async fn lost_failover_message_is_found_by_polling() {
     works(&locks).await;
     let new = all.failover();
     // The old master still runs, and may consider itself the master.
-    let found = async {
-        loop {
-            let guard = locks.lock("row").wait(PATIENCE).acquire().await.unwrap();
-            let is_there = all.server(new).exists("lock:row");
-            let released = guard.release().await;
-            if is_there {
-                return released.unwrap();
-            }
-        }
-    };
-    soon(found).await;
+    follows(&locks, all.server(new)).await;
     assert!(proxies.iter().any(|proxy| proxy.lost_messages() > 0));
 }

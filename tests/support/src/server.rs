@@ -109,11 +109,16 @@ impl Server {
         options: impl FnOnce(&Path, u16) -> Vec<String>,
     ) -> Self {
         let mut server = Self::prepare(password, free_port(), options);
-        let file = server.directory.path().join("sentinel.conf");
-        std::fs::write(&file, settings).unwrap();
-        server.file = Some(file);
-        server.restart();
+        server.restart_sentinel(settings);
         server
+    }
+
+    /// Restarts a Sentinel, which knows only what these settings say.
+    pub fn restart_sentinel(&mut self, settings: &str) {
+        let file = self.directory.path().join("sentinel.conf");
+        std::fs::write(&file, settings).unwrap();
+        self.file = Some(file);
+        self.restart();
     }
 
     fn prepare(
