@@ -74,16 +74,10 @@ impl State {
         let found = locks.as_deref_mut().ok();
         let reported = processes.as_deref().ok();
         history.add(at, found, reported, &ping, recorded.is_some());
-        let (mut locks, locks_seen) = match (locks, before) {
-            (Ok(locks), _) => (locks, Some(at)),
-            (Err(()), Some(before)) => (before.locks.clone(), before.locks_seen),
-            (Err(()), None) => (Vec::new(), None),
-        };
-        let (processes, processes_seen) = match (processes, before) {
-            (Ok(processes), _) => (processes, Some(at)),
-            (Err(()), Some(before)) => (before.processes.clone(), before.processes_seen),
-            (Err(()), None) => (Vec::new(), None),
-        };
+        let earlier = before.map(|it| (&*it.locks, it.locks_seen));
+        let (mut locks, locks_seen) = latest(locks, at, earlier);
+        let earlier = before.map(|it| (&*it.processes, it.processes_seen));
+        let (processes, processes_seen) = latest(processes, at, earlier);
         locks.sort_by(|a, b| {
             let order = |lock: &Lock| {
                 let since = lock.since().unwrap_or(at);
@@ -226,6 +220,19 @@ impl State {
     pub(crate) fn lost(&self) -> u64 {
         let lost = self.processes.iter().filter_map(|it| it.lost);
         sum(lost.chain([self.lost_by_gone]))
+    }
+}
+
+/// Returns what was found at that moment, or else before, and when.
+fn latest<T: Clone>(
+    found: Result<Vec<T>, ()>,
+    at: SystemTime,
+    before: Option<(&[T], Option<SystemTime>)>,
+) -> (Vec<T>, Option<SystemTime>) {
+    match (found, before) {
+        (Ok(found), _) => (found, Some(at)),
+        (Err(()), Some((before, seen))) => (before.to_vec(), seen),
+        (Err(()), None) => (Vec::new(), None),
     }
 }
 

@@ -31,7 +31,7 @@ pub(crate) trait Operations: Send + Sync {
         Box::pin(async move {
             let views = self.views(&[name.into()], most, deadline).await?;
             views.into_iter().next().ok_or_else(|| {
-                let words = "the server tells of no lock";
+                let words = "the reply has no lock";
                 EngineError::new(EngineErrorKind::NotReady, words)
             })
         })

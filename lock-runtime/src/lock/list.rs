@@ -20,7 +20,7 @@ const TIME_TO_REPORT: Duration = Duration::from_millis(150);
 const TOGETHER: usize = 32;
 const AT_ONCE: usize = 4 * TOGETHER;
 
-/// How many reported locks are looked at beside those that are meant: what processes have told of may have ended since.
+/// How many reported locks are looked at beside those that are meant: those may have ended since.
 const ENDED: usize = 4096;
 
 /// Asks all processes to report, and gives them the time for it.
@@ -86,7 +86,7 @@ pub(crate) async fn list(
     Ok(found)
 }
 
-/// Returns the names that processes have told of, `most` of them at the most. One process may tell of many, so the first of
+/// Returns the names that processes have reported, `most` of them at the most. One process may report many, so the first of
 /// each is worth as much as the others' first; and each second since a report is worth one name less, since processes that
 /// were killed leave theirs behind.
 fn reported_names(context: &Context, told: &Told, prefix: &str, most: usize) -> BTreeSet<Arc<str>> {

@@ -5,11 +5,11 @@ use crate::metrics::ages::Ages;
 use crate::process::ProcessId;
 use crate::site::Site;
 
-pub(crate) const TELLS_AGES: bool = false;
+pub(crate) const MEASURES_AGES: bool = false;
 
 pub(crate) fn record(_: &LockEvent<'_>) {}
 
-pub(crate) fn tell_ages(_: ProcessId, _: Ages) {}
+pub(crate) fn set_ages(_: ProcessId, _: Ages) {}
 
 pub(crate) struct Active;
 

@@ -13,8 +13,8 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Managers tell the ages of their holds and waits. The scenarios under the scheduler are explored without that.
-pub(crate) const TELLS_AGES: bool = cfg!(not(test));
+/// Managers measure the ages of their holds and waits. The scenarios under the scheduler are explored without that.
+pub(crate) const MEASURES_AGES: bool = cfg!(not(test));
 
 /// The outcome of a call, as a label.
 const ACQUIRED: &str = "acquired";
@@ -48,7 +48,7 @@ type Known<K, S> = Lazy<RwLock<HashMap<(usize, K), &'static S>>>;
 static SERIES: Known<&'static str, Series> = Lazy::new(RwLock::default);
 static COMMON: Known<(), Common> = Lazy::new(RwLock::default);
 
-/// What each manager has told last.
+/// What each manager has measured last.
 static AGES: Lazy<Mutex<HashMap<ProcessId, Ages>>> = Lazy::new(Mutex::default);
 
 /// Returns what is known by that key of the present recorder, or makes it.
@@ -158,8 +158,8 @@ pub(crate) fn record(event: &LockEvent<'_>) {
     });
 }
 
-/// Tells the ages of a manager's holds and waits, instead of those before. Of several managers, the oldest count.
-pub(crate) fn tell_ages(manager: ProcessId, ages: Ages) {
+/// Sets the ages of a manager's holds and waits, instead of those before. Of several managers, the oldest count.
+pub(crate) fn set_ages(manager: ProcessId, ages: Ages) {
     let mut all = AGES.lock().unwrap_or_else(PoisonError::into_inner);
     let before = match ages.is_empty() {
         true => all.remove(&manager),

@@ -12,7 +12,8 @@ use crate::engine::view::View;
 use std::sync::Arc;
 
 impl Core {
-    /// Looks at locks, and at their first waiters. It reads the whole lines as of now, since their limits tell who holds them.
+    /// Looks at locks, and at their first waiters. It reads the whole lines as of now, since who holds a lock depends on the
+    /// limits of all.
     pub(crate) async fn views(
         self: Arc<Self>,
         lines: Vec<Range>,

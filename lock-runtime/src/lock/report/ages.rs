@@ -1,5 +1,5 @@
-//! The task that tells the metrics how long the oldest hold and the oldest wait of each template last. It looks at what
-//! there is anyway, so that a call costs no more.
+//! The task that measures how long the oldest hold and the oldest wait of each template have lasted. It looks at what there
+//! is anyway, so that a call costs no more.
 
 use crate::lock::report::task::Reported;
 use crate::lock::shared::Shared;
@@ -20,7 +20,7 @@ impl Reported {
         let Some(shared) = self.shared.upgrade() else {
             return;
         };
-        if metrics::TELLS_AGES {
+        if metrics::MEASURES_AGES {
             let (io, manager) = (shared.context.io, shared.context.process);
             io.spawn_detached(kept(move || self.clone().keep_ages(manager)));
         }
@@ -37,7 +37,7 @@ impl Reported {
                 let stats = context.telemetry.stats(0);
                 // A lock may be in use although neither its hold nor its wait was found at that moment.
                 let in_use = is_used || !ages.is_empty() || stats.held > 0 || stats.waiting > 0;
-                metrics::tell_ages(manager, ages);
+                metrics::set_ages(manager, ages);
                 due = in_use.then(|| deadline_in(PERIOD));
             } else if used.get() {
                 due = due.or_else(|| Some(deadline_in(PERIOD)));
@@ -46,7 +46,7 @@ impl Reported {
             drop(shared);
             reporter.used_for_ages.wait_until(due).await;
         }
-        metrics::tell_ages(manager, Ages::new());
+        metrics::set_ages(manager, Ages::new());
     }
 
     async fn ages(&self, shared: &Shared) -> Ages {

@@ -4,7 +4,7 @@ use crate::config::Config;
 use crate::engine::operations::ReportPace;
 use crate::lock::report::identity::Identity;
 use crate::lock::report::used::Used;
-use crate::metrics::TELLS_AGES;
+use crate::metrics::MEASURES_AGES;
 use crate::options::Report;
 use crate::util::count::{Count, Counted};
 use crate::util::time::now;
@@ -18,7 +18,7 @@ pub(crate) struct Reporter {
     pub(crate) identity: Identity,
     /// Since the last report.
     pub(crate) used: Used,
-    /// Since the metrics were last told the ages of holds and waits.
+    /// Since the ages of holds and waits were measured.
     pub(crate) used_for_ages: Used,
     asked: AtomicBool,
     closed: AtomicBool,
@@ -32,7 +32,7 @@ impl Reporter {
             mode: config.report,
             identity: Identity::new(config),
             used: Used::new(config.report != Report::Off),
-            used_for_ages: Used::new(TELLS_AGES),
+            used_for_ages: Used::new(MEASURES_AGES),
             asked: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             running: Arc::new(Count::new()),
