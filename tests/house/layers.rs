@@ -28,13 +28,12 @@ const RUNTIME: [&[&str]; 9] = [
 ];
 
 /// The files that every engine on a server has, so that who knows one finds the same concept in another.
-const ROOMS: [&str; 20] = [
+const ROOMS: [&str; 19] = [
     "mod",
     "open",
     "address",
     "keys",
     "check",
-    "operations",
     "ping",
     "view",
     "reports",

@@ -4,11 +4,11 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::forward::Forward;
 use crate::engine::inspection::Inspection;
 use crate::engine::request::EngineFuture;
+use crate::engine::requests::{answer_operations, answer_requests};
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::util::io_thread::IoThread;
 use once_cell::sync::OnceCell;
-use std::future::ready;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::sync::watch;
@@ -66,6 +66,22 @@ impl LateEngine {
         })
     }
 
+    /// Returns the engine that answers requests.
+    async fn pass(&self, _: Instant) -> Result<&dyn Engine, EngineError> {
+        self.behind().ok_or_else(|| self.error())
+    }
+
+    /// Those that wait for the first connection wait no more.
+    async fn drain(&self, deadline: Instant) -> Result<(), EngineError> {
+        match self.behind() {
+            Some(engine) => engine.drain(deadline).await,
+            None => {
+                self.failed(LockError::ShuttingDown { key: None });
+                Ok(())
+            }
+        }
+    }
+
     async fn settled(&self, deadline: Instant) -> Result<(), EngineError> {
         let mut failure = self.failure.subscribe();
         let settled = failure.wait_for(|failure| {
@@ -99,20 +115,17 @@ fn failure(error: LockError) -> EngineError {
     }
 }
 
+answer_requests! {
+    LateEngine:
+    pass[acquire enqueue cancel release renew fencing_token raise_fencing_token downgrade prove]
+    own[drain]
+}
+
+answer_operations! { LateEngine: pass[ping views names report reports ask take] }
+
 impl Forward for LateEngine {
     fn behind(&self) -> Option<&dyn Engine> {
         self.engine.get().map(|engine| &**engine)
-    }
-
-    fn send<'a, T: Send + 'a>(
-        &'a self,
-        _: Instant,
-        request: impl FnOnce(&'a dyn Engine) -> EngineFuture<'a, T> + Send + 'a,
-    ) -> EngineFuture<'a, T> {
-        match self.behind() {
-            Some(engine) => request(engine),
-            None => Box::pin(ready(Err(self.error()))),
-        }
     }
 
     fn until_open(&self, deadline: Instant) -> Option<EngineFuture<'_, ()>> {
@@ -135,11 +148,6 @@ impl Forward for LateEngine {
         found.add_unreachable(&self.address, &self.error());
         found
     }
-
-    /// Those that wait for the first connection wait no more.
-    fn close_early(&self) {
-        self.failed(LockError::ShuttingDown { key: None });
-    }
 }
 
 #[cfg(test)]
@@ -160,7 +168,7 @@ mod tests {
     async fn shutdown_ends_the_wait_for_a_connection_for_good() {
         let io = IoThread::start().unwrap();
         let engine = LateEngine::new(io, "redis://h".into(), unavailable());
-        engine.drain().await.unwrap();
+        engine.drain(Instant::now()).await.unwrap();
         engine.failed(unavailable());
         let mut waits = engine.first_connection(Instant::now()).unwrap();
         let waited = waits.as_mut().poll(&mut Context::from_waker(Waker::noop()));

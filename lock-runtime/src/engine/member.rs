@@ -2,15 +2,13 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
-use crate::engine::operations::Operations;
-use crate::engine::request::{Claim, EngineFuture};
+use crate::engine::requests::{Operations, VoteRequests};
 use crate::engine::token::Token;
 use std::pin::Pin;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// One of the independent deployments that make up a quorum.
-pub(crate) trait Member: Operations {
+pub(crate) trait Member: VoteRequests + Operations {
     /// Returns the member's address, without secrets.
     fn address(&self) -> &str;
 
@@ -23,66 +21,13 @@ pub(crate) trait Member: Operations {
         Box::pin(std::future::ready(Inspection::default()))
     }
 
-    /// Waits until the first attempt to connect has ended.
-    fn connected(&self, _deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(std::future::ready(Ok(())))
-    }
-
     /// Returns the lock's slot: locks in the same slot are best renewed together.
     fn slot(&self, _name: &str) -> u16 {
         0
     }
 
-    /// Acquires the lock at this member, if the holders there allow it.
-    fn vote<'a>(
-        &'a self,
-        claim: &'a Claim,
-        queue: VoteQueue,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vote>;
-
-    /// Enters the member's queue, or stays in it, and acquires nothing.
-    fn observe<'a>(
-        &'a self,
-        entry: &'a Claim,
-        deadline: Instant,
-    ) -> EngineFuture<'a, QueueObservation>;
-
-    /// Leaves the member's queue.
-    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> EngineFuture<'a, ()>;
-
-    /// Releases the lock at this member; returns `false` if the claim did not own it there. With `notify`,
-    /// the first waiter is notified.
-    fn release<'a>(
-        &'a self,
-        claim: &'a Claim,
-        notify: bool,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool>;
-
-    /// Renews each lock that its claim still owns at this member.
-    fn renew<'a>(
-        &'a self,
-        claims: &'a [Claim],
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>>;
-
-    /// Returns a number greater than any that this member has returned or stored before, or `None` if the
-    /// claim does not own the lock there.
-    fn fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<u64>>;
-
-    /// Makes all later numbers of this member greater than `token`; returns `false` if the claim does not own
-    /// the lock there.
-    fn raise_fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        token: u64,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool>;
+    /// Begins to receive what others ask.
+    fn listen(&self) {}
 }
 
 /// What a vote has to do with the member's queue.

@@ -3,6 +3,7 @@
 //! [`traits::Engine`] is the seam: the rest of the crate uses no other type of an engine. An engine knows
 //! keys, tokens and times, and nothing of guards or tasks. Engine files import nothing from this one.
 
+pub(crate) mod answers;
 pub(crate) mod background_release;
 pub(crate) mod common;
 #[cfg(any(
@@ -33,6 +34,7 @@ pub(crate) mod quorum;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 pub(crate) mod request;
+pub(crate) mod requests;
 pub(crate) mod retry;
 #[cfg(test)]
 pub(crate) mod tests;

@@ -32,5 +32,8 @@ pub(crate) async fn shut_down(inner: &ManagerInner, grace: Duration) {
     }
     context.tasks.wait_idle().await;
     context.reporter.finish().await;
-    let _ = context.engine.drain().await;
+    let _ = context
+        .engine
+        .drain(deadline_in(context.command_timeout))
+        .await;
 }

@@ -8,11 +8,10 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::lease::Lease;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
-use crate::engine::operations::Operations;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::requests::{Requests, answer_operations};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::engine::view::View;
 use crate::error::{LockError, LostCause};
 use crate::limit::Limit;
 use crate::lock::hold::Hold;
@@ -121,22 +120,15 @@ fn done<T: Send + 'static>(reply: EngineFuture<'_, T>) -> EngineFuture<'static, 
     Box::pin(std::future::ready(reply))
 }
 
-impl Operations for Scripted {
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        self.memory.ping(deadline)
-    }
-
-    fn views<'a>(
-        &'a self,
-        names: &'a [Arc<str>],
-        most: usize,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<View>> {
-        self.memory.views(names, most, deadline)
+impl Scripted {
+    async fn pass(&self, _: Instant) -> Result<&MemoryEngine, EngineError> {
+        Ok(&self.memory)
     }
 }
 
-impl Engine for Scripted {
+answer_operations! { Scripted: pass[ping views] }
+
+impl Requests for Scripted {
     fn acquire<'a>(
         &'a self,
         attempt: &'a Attempt,
@@ -163,7 +155,12 @@ impl Engine for Scripted {
         deadline: Instant,
     ) -> EngineFuture<'a, EnqueueReply> {
         self.request(Request::Wait, claim, || {
-            done(Engine::enqueue(&self.memory, claim, valid_until, deadline))
+            done(Requests::enqueue(
+                &self.memory,
+                claim,
+                valid_until,
+                deadline,
+            ))
         })
     }
 
@@ -174,17 +171,13 @@ impl Engine for Scripted {
         deadline: Instant,
     ) -> EngineFuture<'a, bool> {
         self.request(Request::Cancel, claim, || {
-            done(Engine::cancel(&self.memory, claim, in_flight, deadline))
+            done(Requests::cancel(&self.memory, claim, in_flight, deadline))
         })
-    }
-
-    fn hears_recalls(&self, _: &str) -> bool {
-        true
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         self.request(Request::Release, claim, || {
-            done(Engine::release(&self.memory, claim, deadline))
+            done(Requests::release(&self.memory, claim, deadline))
         })
     }
 
@@ -194,7 +187,7 @@ impl Engine for Scripted {
         deadline: Instant,
     ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
         self.request(Request::Renew, &claims[0], || {
-            done(Engine::renew(&self.memory, claims, deadline))
+            done(Requests::renew(&self.memory, claims, deadline))
         })
     }
 
@@ -204,7 +197,7 @@ impl Engine for Scripted {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<u64>> {
         self.request(Request::Fence, claim, || {
-            done(Engine::fencing_token(&self.memory, claim, deadline))
+            done(Requests::fencing_token(&self.memory, claim, deadline))
         })
     }
 
@@ -215,8 +208,14 @@ impl Engine for Scripted {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
         self.request(Request::Downgrade, claim, || {
-            done(Engine::downgrade(&self.memory, claim, to, deadline))
+            done(Requests::downgrade(&self.memory, claim, to, deadline))
         })
+    }
+}
+
+impl Engine for Scripted {
+    fn hears_recalls(&self, _: &str) -> bool {
+        true
     }
 }
 

@@ -5,7 +5,7 @@ use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::forward::Forward;
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
-use crate::engine::request::EngineFuture;
+use crate::engine::requests::{answer_operations, answer_requests};
 use crate::engine::traits::Engine;
 use crate::util::io_thread::IoThread;
 use crate::util::time::deadline_in;
@@ -90,25 +90,23 @@ impl FaultyEngine {
             io,
         }
     }
+
+    async fn pass(&self, deadline: Instant) -> Result<&dyn Engine, EngineError> {
+        let passed = self.connection.pass(self.io);
+        let passed = self.io.timeout_at(deadline, passed).await;
+        passed.unwrap_or_else(|_| Err(EngineError::no_reply()))?;
+        Ok(&self.memory)
+    }
 }
+
+answer_requests! {
+    FaultyEngine: pass[acquire enqueue cancel release renew fencing_token downgrade]
+}
+
+answer_operations! { FaultyEngine: pass[ping views names report reports ask take] }
 
 impl Forward for FaultyEngine {
     fn behind(&self) -> Option<&dyn Engine> {
         Some(&self.memory)
-    }
-
-    fn send<'a, T: Send + 'a>(
-        &'a self,
-        deadline: Instant,
-        request: impl FnOnce(&'a dyn Engine) -> EngineFuture<'a, T> + Send + 'a,
-    ) -> EngineFuture<'a, T> {
-        Box::pin(async move {
-            let passed = self
-                .io
-                .timeout_at(deadline, self.connection.pass(self.io))
-                .await;
-            passed.unwrap_or_else(|_| Err(EngineError::no_reply()))?;
-            request(&self.memory).await
-        })
     }
 }

@@ -1,6 +1,7 @@
 //! What one process asks of all others: a key that they watch.
 
 use crate::engine::error::EngineError;
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::keys::Keys;
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::wire::messages::{WatchCancel, WatchCommand, WatchCreate, WatchResponse};
@@ -8,6 +9,7 @@ use crate::engine::event::EngineEvent;
 use crate::engine::operations::beginning;
 use prost::bytes::Bytes;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The number of the watch; those of claims count from 1 on.
 const WATCH: i64 = i64::MAX;
@@ -19,6 +21,14 @@ pub(crate) fn watch(keys: &Keys) -> WatchCreate {
         key: keys.asks(),
         watch_id: WATCH,
         ..WatchCreate::default()
+    }
+}
+
+impl EtcdEngine {
+    /// Sends a text to all processes. Every connection listens: a watch costs nothing while no process asks.
+    pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
+        let text = Bytes::copy_from_slice(text.as_bytes());
+        self.core.run(deadline, |core| core.ask(text)).await
     }
 }
 

@@ -2,6 +2,7 @@
 //! alive without a request of its own, and stored again when there is another connection.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::wire::messages::{KeyValue, TxnRequest};
 use crate::engine::etcd::wire::txn;
@@ -9,9 +10,40 @@ use crate::engine::operations::{MAX_REPORTS, Reading, StoredReport, beginning};
 use crate::process::ProcessId;
 use prost::bytes::Bytes;
 use std::sync::Arc;
+use tokio::time::Instant;
 
 /// The greatest number of reports in one reply: a server stores no value of more than 1.5 MiB, unless it is told to.
 const AT_ONCE: usize = 32;
+
+impl EtcdEngine {
+    pub(crate) async fn report(
+        &self,
+        process: ProcessId,
+        report: Arc<str>,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        self.core
+            .run(deadline, move |core| core.report(process, report))
+            .await
+    }
+
+    pub(crate) async fn reports(
+        &self,
+        of: Option<&[ProcessId]>,
+        reading: Reading,
+    ) -> Result<Vec<StoredReport>, EngineError> {
+        match of.map(<[ProcessId]>::to_vec) {
+            Some(of) => {
+                let reports = move |core: Arc<Core>| core.reports_of(of, reading);
+                self.core.run(reading.until, reports).await
+            }
+            None => {
+                let reports = move |core: Arc<Core>| core.reports(reading);
+                self.core.run(reading.until, reports).await
+            }
+        }
+    }
+}
 
 impl Core {
     /// Stores a report in place of the last one.

@@ -2,6 +2,7 @@
 
 use crate::engine::common::line::{Line, Place};
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::keys::Range;
 use crate::engine::etcd::lock::core::{Core, MAX_ROUNDS, too_busy};
 use crate::engine::etcd::view::text;
@@ -11,6 +12,21 @@ use crate::engine::etcd::wire::txn;
 use crate::engine::operations::Taken;
 use crate::engine::token::Token;
 use std::sync::Arc;
+use tokio::time::Instant;
+
+impl EtcdEngine {
+    pub(crate) async fn take(
+        &self,
+        name: &str,
+        token: &str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> Result<Taken, EngineError> {
+        let (line, token) = (self.core.keys.line(name), Arc::from(token));
+        let take = move |core: Arc<Core>| core.take(line, token, at_least);
+        self.core.run(deadline, take).await
+    }
+}
 
 impl Core {
     /// Takes the lock from the claim that [`view`](Core::view) shows by that token, and draws a fencing token. A claim of

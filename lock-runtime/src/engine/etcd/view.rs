@@ -2,6 +2,7 @@
 
 use crate::engine::common::line::Line;
 use crate::engine::error::EngineError;
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::keys::{Keys, Range};
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::wire::messages::{KeyValue, TxnRequest};
@@ -10,6 +11,33 @@ use crate::engine::operations::Reading;
 use crate::engine::token::Token;
 use crate::engine::view::View;
 use std::sync::Arc;
+use tokio::time::Instant;
+
+impl EtcdEngine {
+    pub(crate) async fn views(
+        &self,
+        names: &[Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> Result<Vec<View>, EngineError> {
+        let lines = names.iter().map(|name| self.core.keys.line(name));
+        let lines: Vec<_> = lines.collect();
+        self.core
+            .run(deadline, move |core| core.views(lines, most))
+            .await
+    }
+
+    pub(crate) async fn names(
+        &self,
+        prefix: &str,
+        most: usize,
+        reading: Reading,
+    ) -> Result<Vec<Arc<str>>, EngineError> {
+        let ranges = self.core.keys.lines(prefix);
+        let names = move |core: Arc<Core>| core.names(ranges, most, reading);
+        self.core.run(reading.until, names).await
+    }
+}
 
 impl Core {
     /// Looks at locks, and at their first waiters. It reads the whole lines as of now, since who holds a lock depends on the

@@ -3,7 +3,6 @@
 pub(crate) mod asks;
 #[cfg(test)]
 pub(crate) mod model_tests;
-pub(crate) mod operations;
 pub(crate) mod reports;
 pub(crate) mod store;
 pub(crate) mod take;
@@ -16,6 +15,7 @@ use crate::engine::memory::store::{Holder, State, Store, Waiter, notify_front, w
 use crate::engine::request::{
     Acquired, Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime,
 };
+use crate::engine::requests::{Requests, answer_operations};
 use crate::engine::timeouts::{MAX_SILENCE, RECALLING, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
@@ -47,6 +47,10 @@ impl MemoryEngine {
             alone: name.is_empty(),
             ..MemoryEngine::new(Store::open(name, clock), handler)
         }
+    }
+
+    pub(crate) async fn ping(&self, _: Instant) -> Result<(), EngineError> {
+        Ok(())
     }
 
     pub(crate) fn acquire(&self, claim: &Claim) -> bool {
@@ -247,11 +251,11 @@ fn time_in_the_way(state: &mut State, claim: &Claim, now: Timestamp) -> Duration
     end.unwrap_or_default()
 }
 
-pub(crate) fn ready<'a, T: Send + 'a>(reply: T) -> EngineFuture<'a, T> {
+fn ready<'a, T: Send + 'a>(reply: T) -> EngineFuture<'a, T> {
     Box::pin(std::future::ready(Ok(reply)))
 }
 
-impl Engine for MemoryEngine {
+impl Requests for MemoryEngine {
     fn acquire<'a>(
         &'a self,
         attempt: &'a Attempt,
@@ -263,10 +267,6 @@ impl Engine for MemoryEngine {
         let count = claims.position(|claim| !self.acquire(&claim));
         let count = count.unwrap_or(attempt.names().count());
         ready((count > 0).then_some(Acquired { token, count }))
-    }
-
-    fn in_one_request(&self, _name: &str, _other: &str) -> bool {
-        true
     }
 
     // Requests are carried out at once, so none can be late.
@@ -281,14 +281,6 @@ impl Engine for MemoryEngine {
 
     fn cancel<'a>(&'a self, claim: &'a Claim, _: bool, _: Instant) -> EngineFuture<'a, bool> {
         ready(self.cancel(claim))
-    }
-
-    fn is_alone(&self) -> bool {
-        self.alone
-    }
-
-    fn hears_recalls(&self, _: &str) -> bool {
-        true
     }
 
     fn release<'a>(&'a self, claim: &'a Claim, _: Instant) -> EngineFuture<'a, bool> {
@@ -314,6 +306,22 @@ impl Engine for MemoryEngine {
         _: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
         ready(self.downgrade(claim, to))
+    }
+}
+
+answer_operations! { MemoryEngine: own[ping views names report reports ask take] }
+
+impl Engine for MemoryEngine {
+    fn in_one_request(&self, _name: &str, _other: &str) -> bool {
+        true
+    }
+
+    fn is_alone(&self) -> bool {
+        self.alone
+    }
+
+    fn hears_recalls(&self, _: &str) -> bool {
+        true
     }
 }
 

@@ -2,10 +2,11 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::{MAX_REPORTS, Reading, StoredReport, beginning};
-use crate::engine::postgres::conn::batch::sender::RequestSender;
+use crate::engine::postgres::PostgresEngine;
 use crate::engine::postgres::wire::statements::{REPORT, REPORTS};
 use crate::engine::postgres::wire::values::{duration, get, parameter};
 use crate::process::ProcessId;
+use std::sync::Arc;
 use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
@@ -13,44 +14,48 @@ use tokio_postgres::types::Type;
 /// The greatest number of reports that one request reads.
 const A_PAGE: usize = 100;
 
-/// Stores a report.
-pub(crate) async fn report(
-    requests: &RequestSender,
-    process: ProcessId,
-    text: &str,
-    deadline: Instant,
-) -> Result<(), EngineError> {
-    let parameters = vec![
-        parameter(process.to_string(), Type::TEXT),
-        parameter(text.to_owned(), Type::TEXT),
-    ];
-    let row = requests.row(REPORT, parameters, None, deadline);
-    row.await.map(drop)
-}
-
-/// Returns the reports of these processes, or of all.
-pub(crate) async fn reports(
-    requests: &RequestSender,
-    of: Option<&[ProcessId]>,
-    reading: Reading,
-) -> Result<Vec<StoredReport>, EngineError> {
-    let of = of.map(|of| of.iter().map(ProcessId::to_string).collect::<Vec<_>>());
-    let (mut reports, mut last) = (Vec::new(), String::new());
-    for _ in (0..MAX_REPORTS).step_by(A_PAGE) {
+impl PostgresEngine {
+    /// Stores a report.
+    pub(crate) async fn report(
+        &self,
+        process: ProcessId,
+        text: Arc<str>,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
         let parameters = vec![
-            parameter(of.clone(), Type::TEXT_ARRAY),
-            parameter(last, Type::TEXT),
-            parameter(A_PAGE as i64, Type::INT8),
+            parameter(process.to_string(), Type::TEXT),
+            parameter(text.to_string(), Type::TEXT),
         ];
-        let rows = requests.rows(REPORTS, parameters, None, reading.next());
-        let rows = rows.await?;
-        reports.extend(rows.iter().filter_map(stored));
-        match rows.get(A_PAGE - 1) {
-            Some(row) => last = get(row, "id")?,
-            None => break,
-        }
+        let row = self.requests.row(REPORT, parameters, None, deadline);
+        row.await.map(drop)
     }
-    Ok(reports)
+
+    /// Returns the reports of these processes, or of all.
+    pub(crate) async fn reports(
+        &self,
+        of: Option<&[ProcessId]>,
+        reading: Reading,
+    ) -> Result<Vec<StoredReport>, EngineError> {
+        let of = of.map(|of| of.iter().map(ProcessId::to_string).collect::<Vec<_>>());
+        let (mut reports, mut last) = (Vec::new(), String::new());
+        for _ in (0..MAX_REPORTS).step_by(A_PAGE) {
+            let parameters = vec![
+                parameter(of.clone(), Type::TEXT_ARRAY),
+                parameter(last, Type::TEXT),
+                parameter(A_PAGE as i64, Type::INT8),
+            ];
+            let rows = self
+                .requests
+                .rows(REPORTS, parameters, None, reading.next());
+            let rows = rows.await?;
+            reports.extend(rows.iter().filter_map(stored));
+            match rows.get(A_PAGE - 1) {
+                Some(row) => last = get(row, "id")?,
+                None => break,
+            }
+        }
+        Ok(reports)
+    }
 }
 
 /// Returns `None` for what is no report.

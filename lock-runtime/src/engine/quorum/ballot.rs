@@ -152,7 +152,7 @@ impl Ballot {
         }
         let free = || {
             let patience = self.members.request_deadline(self.claim.ttl);
-            self.members.list[member].release(&self.claim, notify, patience)
+            self.members.list[member].withdraw(&self.claim, notify, patience)
         };
         let repeated = AtomicBool::new(false);
         let note = |error: &EngineError| {

@@ -5,12 +5,24 @@
 //! member with that one, which is asked later and therefore returns a greater number.
 
 use crate::engine::error::EngineError;
+use crate::engine::quorum::QuorumEngine;
 use crate::engine::quorum::members::Members;
 use crate::engine::request::Claim;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-pub(crate) async fn fencing_token(
+impl QuorumEngine {
+    pub(crate) async fn fencing_token(
+        &self,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<Option<u64>, EngineError> {
+        let token = draw(self.members.clone(), claim.clone(), deadline);
+        self.members.run_on_io_thread(token).await
+    }
+}
+
+async fn draw(
     members: Arc<Members>,
     claim: Claim,
     deadline: Instant,

@@ -13,7 +13,6 @@ pub(crate) mod fencing;
 pub(crate) mod majority;
 pub(crate) mod member_states;
 pub(crate) mod members;
-pub(crate) mod operations;
 pub(crate) mod ping;
 pub(crate) mod queue_entry;
 pub(crate) mod registry;
@@ -30,21 +29,19 @@ pub(crate) mod votes;
 pub(crate) mod waiting;
 
 use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
-use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
 use crate::engine::member::Member;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::election::Outcome;
-use crate::engine::quorum::fencing::fencing_token;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::queue_entry::QueueEntry;
 use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::release_hints::ReleaseHints;
-use crate::engine::quorum::renewal::renew;
-use crate::engine::quorum::waiting::enqueue;
-use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::request::{Acquired, Attempt, Claim};
+use crate::engine::requests::{answer_operations, answer_requests};
 use crate::engine::timeouts::Timeouts;
-use crate::engine::token::{Draw, Token};
+use crate::engine::token::Draw;
 use crate::engine::traits::{Engine, Shard};
 use crate::error::LockError;
 use crate::limit::Limit;
@@ -133,81 +130,64 @@ impl QuorumEngine {
             Outcome::NoQuorum(error) => Err(error),
         }
     }
+
+    async fn acquire(
+        &self,
+        attempt: &Attempt,
+        supervisor: &Arc<dyn ReleaseSupervisor>,
+        deadline: Instant,
+    ) -> Result<Option<Acquired>, EngineError> {
+        let token = attempt.token(Draw::now());
+        let awaited = AwaitedAcquire::new(attempt, token, supervisor);
+        let elected = self.elect(&attempt.claim(token), deadline).await;
+        awaited.replied(elected.map(usize::from))
+    }
+
+    async fn cancel(
+        &self,
+        claim: &Claim,
+        _in_flight: bool,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        if self.ballots.get(claim.token).is_some() {
+            return self.release(claim, deadline).await;
+        }
+        let removed = QueueEntry::remove(&self.members, &self.queue_entries, claim.token);
+        let _ = self.members.io.timeout_at(deadline, removed).await;
+        Ok(false)
+    }
+
+    async fn release(&self, claim: &Claim, deadline: Instant) -> Result<bool, EngineError> {
+        let Some(ballot) = self.ballots.get(claim.token) else {
+            return Ok(false);
+        };
+        let mut progress = ballot.withdraw(true).subscribe();
+        let certain = progress.wait_for(|progress| {
+            progress.released.decided().is_some() || progress.outstanding == 0
+        });
+        // The withdrawal continues at the other members.
+        let _ = self.members.io.timeout_at(deadline, certain).await;
+        let released = progress.borrow().released.clone();
+        released
+            .decided()
+            .ok_or_else(|| released.error(&self.members.list, "released", "not ours"))
+    }
+
+    async fn drain(&self, deadline: Instant) -> Result<(), EngineError> {
+        let drained = async {
+            self.ballots.drained().await;
+            self.queue_entries.drained().await;
+        };
+        let _ = self.members.io.timeout_at(deadline, drained).await;
+        Ok(())
+    }
 }
 
+answer_requests! { QuorumEngine: own[acquire enqueue cancel release renew fencing_token drain] }
+
+answer_operations! { QuorumEngine: own[ping views names report reports ask take] }
+
 impl Engine for QuorumEngine {
-    fn acquire<'a>(
-        &'a self,
-        attempt: &'a Attempt,
-        supervisor: &'a Arc<dyn ReleaseSupervisor>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<Acquired>> {
-        Box::pin(async move {
-            let token = attempt.token(Draw::now());
-            let awaited = AwaitedAcquire::new(attempt, token, supervisor);
-            let elected = self.elect(&attempt.claim(token), deadline).await;
-            awaited.replied(elected.map(usize::from))
-        })
-    }
-
-    // No expiry is needed: a late request of an election finds that the election is over.
-    fn enqueue<'a>(
-        &'a self,
-        claim: &'a Claim,
-        _: Option<ServerTime>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, EnqueueReply> {
-        let (members, ballots, entries) = (&self.members, &self.ballots, &self.queue_entries);
-        Box::pin(enqueue(members, ballots, entries, claim, deadline))
-    }
-
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        _: bool,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool> {
-        Box::pin(async move {
-            if self.ballots.get(claim.token).is_some() {
-                return self.release(claim, deadline).await;
-            }
-            let removed = QueueEntry::remove(&self.members, &self.queue_entries, claim.token);
-            let _ = self.members.io.timeout_at(deadline, removed).await;
-            Ok(false)
-        })
-    }
-
-    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        Box::pin(async move {
-            let Some(ballot) = self.ballots.get(claim.token) else {
-                return Ok(false);
-            };
-            let mut progress = ballot.withdraw(true).subscribe();
-            let certain = progress.wait_for(|progress| {
-                progress.released.decided().is_some() || progress.outstanding == 0
-            });
-            // The withdrawal continues at the other members.
-            let _ = self.members.io.timeout_at(deadline, certain).await;
-            let released = progress.borrow().released.clone();
-            released
-                .decided()
-                .ok_or_else(|| released.error(&self.members.list, "released", "not ours"))
-        })
-    }
-
-    fn renew<'a>(
-        &'a self,
-        claims: &'a [Claim],
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(renew(
-            self.members.clone(),
-            self.ballots.clone(),
-            claims.into(),
-            deadline,
-        ))
-    }
-
     /// All members that are clusters have the same slots.
     fn shard_of(&self, name: &str) -> Shard {
         let slots = self.members.list.iter().map(|member| member.slot(name));
@@ -215,26 +195,6 @@ impl Engine for QuorumEngine {
             server: 0,
             slot: slots.max().unwrap_or_default(),
         }
-    }
-
-    fn fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<u64>> {
-        let token = fencing_token(self.members.clone(), claim.clone(), deadline);
-        Box::pin(self.members.run_on_io_thread(token))
-    }
-
-    fn downgrade<'a>(
-        &'a self,
-        _: &'a Claim,
-        _: Token,
-        _: Instant,
-    ) -> EngineFuture<'a, Option<Duration>> {
-        let words = "a quorum cannot turn an exclusive hold into a shared one";
-        let error = EngineError::new(EngineErrorKind::Rejected, words);
-        Box::pin(std::future::ready(Err(error)))
     }
 
     fn refuses_downgrade(&self) -> Option<&'static str> {
@@ -252,6 +212,16 @@ impl Engine for QuorumEngine {
         }
     }
 
+    fn has_index(&self) -> bool {
+        false
+    }
+
+    fn listen(&self) {
+        for member in &self.members.list {
+            member.listen();
+        }
+    }
+
     fn inspect(
         &self,
         ttl: Duration,
@@ -261,18 +231,6 @@ impl Engine for QuorumEngine {
             let members = self.members.list.iter();
             let found = join_all(members.map(|member| member.inspect(ttl, replicas))).await;
             Inspection::merge(found, ttl)
-        })
-    }
-
-    fn drain(&self) -> EngineFuture<'_, ()> {
-        Box::pin(async {
-            let drained = async {
-                self.ballots.drained().await;
-                self.queue_entries.drained().await;
-            };
-            let deadline = deadline_in(self.members.timeout);
-            let _ = self.members.io.timeout_at(deadline, drained).await;
-            Ok(())
         })
     }
 }

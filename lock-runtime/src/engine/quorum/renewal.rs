@@ -5,6 +5,7 @@
 //! lock there as at the other members.
 
 use crate::engine::error::EngineError;
+use crate::engine::quorum::QuorumEngine;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::registry::Registry;
@@ -16,49 +17,51 @@ use tokio::time::Instant;
 
 type Renewed = Result<Vec<Result<bool, EngineError>>, EngineError>;
 
-pub(crate) async fn renew(
-    members: Arc<Members>,
-    ballots: Arc<Registry<Ballot>>,
-    claims: Arc<[Claim]>,
-    deadline: Instant,
-) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
-    let (sender, mut arriving) = mpsc::unbounded_channel();
-    // Which locks a majority still holds, once that is known.
-    let still_held = Arc::new(watch::Sender::new(None::<Arc<[bool]>>));
-    for member in 0..members.count() {
-        let (members, ballots) = (members.clone(), ballots.clone());
-        let (claims, sender) = (claims.clone(), sender.clone());
-        let mut still_held = still_held.subscribe();
-        members.io.spawn(async move {
-            let renewed = members.list[member].renew(&claims, deadline).await;
-            members.record_reachability(member, &renewed);
-            let _ = sender.send((member, renewed.clone()));
-            drop(sender);
-            if let Ok(renewed) = renewed
-                && let Ok(still_held) = still_held.wait_for(Option::is_some).await
-                && let Some(still_held) = &*still_held
-            {
-                repair((&members, &ballots), member, &claims, &renewed, still_held);
-            }
-        });
-    }
-    drop(sender);
-    let mut tallies = vec![Replies::new(members.count()); claims.len()];
-    while tallies.iter().any(|replies| replies.decided().is_none()) {
-        match members.io.timeout_at(deadline, arriving.recv()).await {
-            Ok(Some((member, renewed))) => record_replies(&mut tallies, member, renewed),
-            _ => break,
+impl QuorumEngine {
+    pub(crate) async fn renew(
+        &self,
+        claims: &[Claim],
+        deadline: Instant,
+    ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
+        let (members, claims) = (&self.members, Arc::<[Claim]>::from(claims));
+        let (sender, mut arriving) = mpsc::unbounded_channel();
+        // Which locks a majority still holds, once that is known.
+        let still_held = Arc::new(watch::Sender::new(None::<Arc<[bool]>>));
+        for member in 0..members.count() {
+            let (members, ballots) = (members.clone(), self.ballots.clone());
+            let (claims, sender) = (claims.clone(), sender.clone());
+            let mut still_held = still_held.subscribe();
+            members.io.spawn(async move {
+                let renewed = members.list[member].renew(&claims, deadline).await;
+                members.record_reachability(member, &renewed);
+                let _ = sender.send((member, renewed.clone()));
+                drop(sender);
+                if let Ok(renewed) = renewed
+                    && let Ok(still_held) = still_held.wait_for(Option::is_some).await
+                    && let Some(still_held) = &*still_held
+                {
+                    repair((&members, &ballots), member, &claims, &renewed, still_held);
+                }
+            });
         }
+        drop(sender);
+        let mut tallies = vec![Replies::new(members.count()); claims.len()];
+        while tallies.iter().any(|replies| replies.decided().is_none()) {
+            match members.io.timeout_at(deadline, arriving.recv()).await {
+                Ok(Some((member, renewed))) => record_replies(&mut tallies, member, renewed),
+                _ => break,
+            }
+        }
+        let decided = tallies
+            .iter()
+            .map(|replies| replies.decided() == Some(true));
+        still_held.send_replace(Some(decided.collect()));
+        let result = |replies: &Replies| {
+            let error = || replies.error(&members.list, "renewed", "not ours");
+            replies.decided().ok_or_else(error)
+        };
+        Ok(tallies.iter().map(result).collect())
     }
-    let decided = tallies
-        .iter()
-        .map(|replies| replies.decided() == Some(true));
-    still_held.send_replace(Some(decided.collect()));
-    let result = |replies: &Replies| {
-        let error = || replies.error(&members.list, "renewed", "not ours");
-        replies.decided().ok_or_else(error)
-    };
-    Ok(tallies.iter().map(result).collect())
 }
 
 fn record_replies(tallies: &mut [Replies], member: usize, renewed: Renewed) {

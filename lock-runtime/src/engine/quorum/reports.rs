@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::{Reading, StoredReport};
-use crate::engine::quorum::members::Members;
+use crate::engine::quorum::QuorumEngine;
 use crate::process::ProcessId;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -10,38 +10,42 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Stores a report. Fails unless a majority has stored it.
-pub(crate) async fn report(
-    members: &Arc<Members>,
-    process: ProcessId,
-    told: Arc<str>,
-    deadline: Instant,
-) -> Result<(), EngineError> {
-    let replies = members.ask_all(|member| {
-        let (members, told) = (members.clone(), told.clone());
-        async move { members.list[member].report(process, told, deadline).await }
-    });
-    let stored = members.collect(replies, deadline, |reply| reply.map(|()| true));
-    let stored = stored.await;
-    match stored.decided() {
-        Some(_) => Ok(()),
-        None => Err(stored.error(&members.list, "stored", "")),
+impl QuorumEngine {
+    /// Stores a report. Fails unless a majority has stored it.
+    pub(crate) async fn report(
+        &self,
+        process: ProcessId,
+        told: Arc<str>,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        let members = &self.members;
+        let replies = members.ask_all(|member| {
+            let (members, told) = (members.clone(), told.clone());
+            async move { members.list[member].report(process, told, deadline).await }
+        });
+        let stored = members.collect(replies, deadline, |reply| reply.map(|()| true));
+        let stored = stored.await;
+        match stored.decided() {
+            Some(_) => Ok(()),
+            None => Err(stored.error(&members.list, "stored", "")),
+        }
     }
-}
 
-/// Returns the latest report of each process that any member knows. Fails unless a majority replies.
-pub(crate) async fn reports(
-    members: &Arc<Members>,
-    of: Option<&[ProcessId]>,
-    reading: Reading,
-) -> Result<Vec<StoredReport>, EngineError> {
-    let of: Option<Arc<[ProcessId]>> = of.map(Arc::from);
-    let replies = members.ask_all(|member| {
-        let (members, of) = (members.clone(), of.clone());
-        async move { members.list[member].reports(of.as_deref(), reading).await }
-    });
-    let reports = members.gather(replies, reading.until, "tells").await?;
-    Ok(latest(reports.into_iter().flatten()))
+    /// Returns the latest report of each process that any member knows. Fails unless a majority replies.
+    pub(crate) async fn reports(
+        &self,
+        of: Option<&[ProcessId]>,
+        reading: Reading,
+    ) -> Result<Vec<StoredReport>, EngineError> {
+        let members = &self.members;
+        let of: Option<Arc<[ProcessId]>> = of.map(Arc::from);
+        let replies = members.ask_all(|member| {
+            let (members, of) = (members.clone(), of.clone());
+            async move { members.list[member].reports(of.as_deref(), reading).await }
+        });
+        let reports = members.gather(replies, reading.until, "tells").await?;
+        Ok(latest(reports.into_iter().flatten()))
+    }
 }
 
 fn latest(reports: impl Iterator<Item = StoredReport>) -> Vec<StoredReport> {

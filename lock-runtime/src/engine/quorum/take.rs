@@ -9,12 +9,27 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::Taken;
+use crate::engine::quorum::QuorumEngine;
 use crate::engine::quorum::majority::majority;
 use crate::engine::quorum::members::Members;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-pub(crate) async fn take(
+impl QuorumEngine {
+    pub(crate) async fn take(
+        &self,
+        name: &str,
+        token: &str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> Result<Taken, EngineError> {
+        let (members, name, token) = (self.members.clone(), name.into(), token.into());
+        let taken = take(members, name, token, at_least, deadline);
+        self.members.run_on_io_thread(taken).await
+    }
+}
+
+async fn take(
     members: Arc<Members>,
     name: Arc<str>,
     token: Arc<str>,

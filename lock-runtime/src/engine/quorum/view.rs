@@ -2,8 +2,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::Reading;
+use crate::engine::quorum::QuorumEngine;
 use crate::engine::quorum::majority::majority;
-use crate::engine::quorum::members::Members;
 use crate::engine::quorum::replies::Replies;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
@@ -12,46 +12,51 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Looks at locks at each member. Fails unless a majority replies; those that don't count as if they did not know them.
-pub(crate) async fn views(
-    members: &Arc<Members>,
-    names: &[Arc<str>],
-    most: usize,
-    deadline: Instant,
-) -> Result<Vec<View>, EngineError> {
-    let mut arriving = members.ask_all(|member| {
-        let (members, names) = (members.clone(), names.to_owned());
-        async move { members.list[member].views(&names, most, deadline).await }
-    });
-    let mut replies = Replies::new(members.count());
-    let mut views: Vec<Vec<View>> = names.iter().map(|_| Vec::new()).collect();
-    while let Ok(Some((member, reply))) = members.io.timeout_at(deadline, arriving.recv()).await {
-        replies.record(member, reply.as_ref().map(|_| true).map_err(Clone::clone));
-        for (views, view) in views.iter_mut().zip(reply.into_iter().flatten()) {
-            views.push(view);
+impl QuorumEngine {
+    /// Looks at locks at each member. Fails unless a majority replies; those that don't count as if they did not know them.
+    pub(crate) async fn views(
+        &self,
+        names: &[Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> Result<Vec<View>, EngineError> {
+        let members = &self.members;
+        let mut arriving = members.ask_all(|member| {
+            let (members, names) = (members.clone(), names.to_owned());
+            async move { members.list[member].views(&names, most, deadline).await }
+        });
+        let mut replies = Replies::new(members.count());
+        let mut views: Vec<Vec<View>> = names.iter().map(|_| Vec::new()).collect();
+        while let Ok(Some((member, reply))) = members.io.timeout_at(deadline, arriving.recv()).await
+        {
+            replies.record(member, reply.as_ref().map(|_| true).map_err(Clone::clone));
+            for (views, view) in views.iter_mut().zip(reply.into_iter().flatten()) {
+                views.push(view);
+            }
+        }
+        let merged = |views| merged(views, members.count(), most);
+        match replies.decided() {
+            Some(_) => Ok(views.into_iter().map(merged).collect()),
+            None => Err(replies.error(&members.list, "tells", "")),
         }
     }
-    let merged = |views| merged(views, members.count(), most);
-    match replies.decided() {
-        Some(_) => Ok(views.into_iter().map(merged).collect()),
-        None => Err(replies.error(&members.list, "tells", "")),
-    }
-}
 
-/// Returns the names that any member knows. Fails unless a majority replies.
-pub(crate) async fn names(
-    members: &Arc<Members>,
-    prefix: &str,
-    most: usize,
-    reading: Reading,
-) -> Result<Vec<Arc<str>>, EngineError> {
-    let replies = members.ask_all(|member| {
-        let (members, prefix) = (members.clone(), prefix.to_owned());
-        async move { members.list[member].names(&prefix, most, reading).await }
-    });
-    let names = members.gather(replies, reading.until, "tells").await?;
-    let names = BTreeSet::from_iter(names.into_iter().flatten());
-    Ok(names.into_iter().take(most).collect())
+    /// Returns the names that any member knows. Fails unless a majority replies.
+    pub(crate) async fn names(
+        &self,
+        prefix: &str,
+        most: usize,
+        reading: Reading,
+    ) -> Result<Vec<Arc<str>>, EngineError> {
+        let members = &self.members;
+        let replies = members.ask_all(|member| {
+            let (members, prefix) = (members.clone(), prefix.to_owned());
+            async move { members.list[member].names(&prefix, most, reading).await }
+        });
+        let names = members.gather(replies, reading.until, "tells").await?;
+        let names = BTreeSet::from_iter(names.into_iter().flatten());
+        Ok(names.into_iter().take(most).collect())
+    }
 }
 
 /// Returns what the members together tell: those first that most of them know.

@@ -2,11 +2,11 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::member::{QueueObservation, Vote};
+use crate::engine::quorum::QuorumEngine;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::election::{Outcome, count_votes};
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::queue_entry::QueueEntry;
-use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::votes::{Verdict, Votes};
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::error::Holder;
@@ -18,36 +18,39 @@ use tokio::time::Instant;
 /// Approximately how long a claim waits before it polls again if it finds the votes split.
 const SPLIT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
-/// Enters the queues of all members, and acquires the lock if it is free.
-pub(crate) async fn enqueue(
-    members: &Arc<Members>,
-    ballots: &Arc<Registry<Ballot>>,
-    entries: &Arc<Registry<QueueEntry>>,
-    waiter: &Claim,
-    deadline: Instant,
-) -> Result<EnqueueReply, EngineError> {
-    let entry = || entries.get_or_insert(waiter.token, || QueueEntry::new(members, waiter));
-    if !members.hints.begin_poll(waiter.token)
-        && let Some(standing) = observe_all(members, &entry(), deadline).await?
-    {
-        return Ok(standing);
-    }
-    // A new token, so that votes left over from an earlier election never count in this one.
-    let token = waiter.token.again();
-    let claim = Claim {
-        token,
-        ..waiter.clone()
-    };
-    let ballot = Ballot::open(members, ballots, claim, Some(entry()));
-    match ballot.run_election(deadline).await {
-        Outcome::Won(election) => {
-            election.keep();
-            drop(QueueEntry::remove(members, entries, waiter.token));
-            Ok(EnqueueReply::GrantedAs(token, waiter.ttl))
+impl QuorumEngine {
+    /// Enters the queues of all members, and acquires the lock if it is free. A late request of an election finds that the
+    /// election is over, so it needs no end.
+    pub(crate) async fn enqueue(
+        &self,
+        waiter: &Claim,
+        _: Option<ServerTime>,
+        deadline: Instant,
+    ) -> Result<EnqueueReply, EngineError> {
+        let (members, ballots, entries) = (&self.members, &self.ballots, &self.queue_entries);
+        let entry = || entries.get_or_insert(waiter.token, || QueueEntry::new(members, waiter));
+        if !members.hints.begin_poll(waiter.token)
+            && let Some(standing) = observe_all(members, &entry(), deadline).await?
+        {
+            return Ok(standing);
         }
-        Outcome::Lost(ttl) => Ok(EnqueueReply::Queued(retry_in(ttl))),
-        Outcome::Split(pause, _) => Ok(EnqueueReply::Queued(retry_in(pause))),
-        Outcome::NoQuorum(error) => Err(error),
+        // A new token, so that votes left over from an earlier election never count in this one.
+        let token = waiter.token.again();
+        let claim = Claim {
+            token,
+            ..waiter.clone()
+        };
+        let ballot = Ballot::open(members, ballots, claim, Some(entry()));
+        match ballot.run_election(deadline).await {
+            Outcome::Won(election) => {
+                election.keep();
+                drop(QueueEntry::remove(members, entries, waiter.token));
+                Ok(EnqueueReply::GrantedAs(token, waiter.ttl))
+            }
+            Outcome::Lost(ttl) => Ok(EnqueueReply::Queued(retry_in(ttl))),
+            Outcome::Split(pause, _) => Ok(EnqueueReply::Queued(retry_in(pause))),
+            Outcome::NoQuorum(error) => Err(error),
+        }
     }
 }
 

@@ -6,15 +6,14 @@ use crate::engine::common::upkeep::{Connect, Kept, Upkeep};
 use crate::engine::error::EngineError;
 use crate::engine::event::EventHandler;
 use crate::engine::inspection::Inspection;
-use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
+use crate::engine::member::Member;
 use crate::engine::opening::Opening;
-use crate::engine::operations::{Operations, Reading, StoredReport, Taken};
+use crate::engine::operations::Taken;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::topology::Topology;
-use crate::engine::request::{Claim, EngineFuture};
+use crate::engine::requests::{answer_operations, answer_vote_requests};
 use crate::engine::timeouts::Timeouts;
 use crate::engine::traits::Engine;
-use crate::engine::view::View;
 use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
@@ -77,8 +76,24 @@ impl RedisMember {
         }
     }
 
-    async fn engine(&self, deadline: Instant) -> Result<Arc<RedisEngine>, EngineError> {
+    /// Returns the engine that answers a request, once it is connected.
+    async fn pass(&self, deadline: Instant) -> Result<Arc<RedisEngine>, EngineError> {
         self.engine.connection_by(deadline, false).await
+    }
+
+    async fn connected(&self, deadline: Instant) -> Result<(), EngineError> {
+        self.pass(deadline).await.map(drop)
+    }
+
+    async fn take(
+        &self,
+        name: &str,
+        token: &str,
+        at_least: u64,
+        deadline: Instant,
+    ) -> Result<Taken, EngineError> {
+        let engine = self.pass(deadline).await?;
+        engine.take_at_member(name, token, at_least, deadline).await
     }
 }
 
@@ -103,91 +118,17 @@ impl Connect for Connector {
 
     fn connected(&mut self, engine: &Arc<RedisEngine>) {
         if self.listens.load(Ordering::SeqCst) {
-            engine.locks.listen();
+            engine.listen();
         }
     }
 }
 
-impl Operations for RedisMember {
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(async move { self.engine(deadline).await?.locks.ping(deadline).await })
-    }
+answer_operations! { RedisMember: pass[ping views names report reports ask] own[take] }
 
-    fn views<'a>(
-        &'a self,
-        names: &'a [Arc<str>],
-        most: usize,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<View>> {
-        Box::pin(async move {
-            let engine = self.engine(deadline).await?;
-            engine.locks.views(names, most, deadline).await
-        })
-    }
-
-    fn has_index(&self) -> bool {
-        false
-    }
-
-    fn names<'a>(
-        &'a self,
-        prefix: &'a str,
-        most: usize,
-        reading: Reading,
-    ) -> EngineFuture<'a, Vec<Arc<str>>> {
-        Box::pin(async move {
-            let engine = self.engine(reading.next()).await?;
-            engine.locks.names(prefix, most, reading).await
-        })
-    }
-
-    fn report<'a>(
-        &'a self,
-        process: ProcessId,
-        report: Arc<str>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, ()> {
-        Box::pin(async move {
-            let engine = self.engine(deadline).await?;
-            engine.locks.report(process, &report, deadline).await
-        })
-    }
-
-    fn reports<'a>(
-        &'a self,
-        of: Option<&'a [ProcessId]>,
-        reading: Reading,
-    ) -> EngineFuture<'a, Vec<StoredReport>> {
-        Box::pin(async move {
-            let engine = self.engine(reading.next()).await?;
-            engine.locks.reports(of, reading).await
-        })
-    }
-
-    fn listen(&self) {
-        self.listens.store(true, Ordering::SeqCst);
-        if let Some(engine) = self.engine.present() {
-            engine.locks.listen();
-        }
-    }
-
-    fn ask<'a>(&'a self, text: &'a str, deadline: Instant) -> EngineFuture<'a, ()> {
-        Box::pin(async move { self.engine(deadline).await?.locks.ask(text, deadline).await })
-    }
-
-    fn take<'a>(
-        &'a self,
-        name: &'a str,
-        token: &'a str,
-        at_least: u64,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Taken> {
-        Box::pin(async move {
-            let engine = self.engine(deadline).await?;
-            let taken = engine.locks.take_at_member(name, token, at_least, deadline);
-            taken.await
-        })
-    }
+answer_vote_requests! {
+    RedisMember:
+    own[connected]
+    pass[vote observe leave_queue withdraw renew fencing_token raise_fencing_token]
 }
 
 impl Member for RedisMember {
@@ -201,7 +142,7 @@ impl Member for RedisMember {
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(async move {
-            match self.engine(now()).await {
+            match self.pass(now()).await {
                 Ok(engine) => engine.inspect(ttl, replicas).await,
                 Err(error) => {
                     let mut found = Inspection::default();
@@ -212,102 +153,15 @@ impl Member for RedisMember {
         })
     }
 
-    fn connected(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        Box::pin(async move { self.engine(deadline).await.map(drop) })
-    }
-
     fn slot(&self, name: &str) -> u16 {
         let engine = self.engine.present();
         engine.map_or(0, |engine| engine.shard_of(name).slot)
     }
 
-    fn vote<'a>(
-        &'a self,
-        claim: &'a Claim,
-        queue: VoteQueue,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vote> {
-        Box::pin(async move {
-            self.engine(deadline)
-                .await?
-                .locks
-                .vote(claim, queue, deadline)
-                .await
-        })
-    }
-
-    fn observe<'a>(
-        &'a self,
-        entry: &'a Claim,
-        deadline: Instant,
-    ) -> EngineFuture<'a, QueueObservation> {
-        Box::pin(async move {
-            self.engine(deadline)
-                .await?
-                .locks
-                .observe(entry, deadline)
-                .await
-        })
-    }
-
-    fn leave_queue<'a>(&'a self, entry: &'a Claim, deadline: Instant) -> EngineFuture<'a, ()> {
-        Box::pin(async move {
-            self.engine(deadline)
-                .await?
-                .locks
-                .leave_queue(entry, deadline)
-                .await
-        })
-    }
-
-    fn release<'a>(
-        &'a self,
-        claim: &'a Claim,
-        held: bool,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool> {
-        Box::pin(async move {
-            self.engine(deadline)
-                .await?
-                .locks
-                .release_at_member(claim, held, deadline)
-                .await
-        })
-    }
-
-    fn renew<'a>(
-        &'a self,
-        claims: &'a [Claim],
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(
-            async move { Engine::renew(&*self.engine(deadline).await?, claims, deadline).await },
-        )
-    }
-
-    fn fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<u64>> {
-        Box::pin(async move {
-            let engine = self.engine(deadline).await?;
-            Engine::fencing_token(&*engine, claim, deadline).await
-        })
-    }
-
-    fn raise_fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        token: u64,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool> {
-        Box::pin(async move {
-            let engine = self.engine(deadline).await?;
-            engine
-                .locks
-                .raise_fencing_token(claim, token, deadline)
-                .await
-        })
+    fn listen(&self) {
+        self.listens.store(true, Ordering::SeqCst);
+        if let Some(engine) = self.engine.present() {
+            engine.listen();
+        }
     }
 }

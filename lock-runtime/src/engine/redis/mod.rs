@@ -6,6 +6,7 @@
 pub(crate) mod address;
 pub(crate) mod asks;
 pub(crate) mod check;
+pub(crate) mod commands;
 pub(crate) mod conn;
 pub(crate) mod hash_slot;
 pub(crate) mod keys;
@@ -13,7 +14,6 @@ pub(crate) mod lock;
 pub(crate) mod member;
 pub(crate) mod open;
 pub(crate) mod open_quorum;
-pub(crate) mod operations;
 pub(crate) mod ping;
 pub(crate) mod reports;
 pub(crate) mod scripts;
@@ -24,113 +24,67 @@ pub(crate) mod topology;
 pub(crate) mod view;
 pub(crate) mod wire;
 
-use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
-use crate::engine::error::EngineError;
+use crate::engine::background_release::BackgroundRelease;
 use crate::engine::inspection::Inspection;
 use crate::engine::redis::check::Inspector;
-use crate::engine::redis::lock::locks::Locks;
-use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
-use crate::engine::token::Token;
+use crate::engine::redis::conn::subscription::Subscription;
+use crate::engine::redis::keys::Keys;
+use crate::engine::redis::scripts::Scripts;
+use crate::engine::redis::topology::router::Router;
+use crate::engine::requests::{answer_operations, answer_requests};
 use crate::engine::traits::{Engine, Shard};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
+/// The locks of one deployment.
 pub(crate) struct RedisEngine {
-    pub(crate) locks: Locks,
+    pub(crate) router: Router,
+    pub(crate) scripts: Arc<Scripts>,
+    pub(crate) keys: Keys,
+    pub(crate) subscription: Subscription,
     pub(crate) inspector: Inspector,
 }
 
-impl Engine for RedisEngine {
-    fn acquire<'a>(
-        &'a self,
-        attempt: &'a Attempt,
-        supervisor: &'a Arc<dyn ReleaseSupervisor>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<Acquired>> {
-        Box::pin(self.locks.acquire(attempt, supervisor, deadline))
-    }
+answer_requests! {
+    RedisEngine:
+    own[acquire enqueue cancel release renew fencing_token raise_fencing_token downgrade]
+}
 
+answer_operations! { RedisEngine: own[ping views names report reports ask take] }
+
+impl Engine for RedisEngine {
     fn in_one_request(&self, name: &str, other: &str) -> bool {
         self.shard_of(name) == self.shard_of(other)
     }
 
-    fn enqueue<'a>(
-        &'a self,
-        claim: &'a Claim,
-        valid_until: Option<ServerTime>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, EnqueueReply> {
-        Box::pin(self.locks.enqueue(claim, valid_until, deadline))
-    }
-
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        in_flight: bool,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool> {
-        Box::pin(self.locks.cancel(claim, in_flight, deadline))
-    }
-
     fn on_missed_grant(&self) {
-        self.locks.subscription.resubscribe();
+        self.subscription.resubscribe();
     }
 
     fn hears_recalls(&self, _: &str) -> bool {
-        self.locks.subscription.hears_recalls()
-    }
-
-    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        Box::pin(self.locks.release(claim, deadline))
+        self.subscription.hears_recalls()
     }
 
     fn release_in_background(&self, release: BackgroundRelease) -> Result<(), BackgroundRelease> {
-        self.locks.router.release_in_background(release)
-    }
-
-    fn renew<'a>(
-        &'a self,
-        claims: &'a [Claim],
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(async move { Ok(self.locks.renew(claims, deadline).await) })
+        self.router.release_in_background(release)
     }
 
     fn shard_of(&self, name: &str) -> Shard {
-        self.locks.router.shard_of(name)
+        self.router.shard_of(name)
     }
 
     fn node_of(&self, name: &str) -> Option<Arc<str>> {
-        self.locks.router.node_of(name)
+        self.router.node_of(name)
     }
 
-    fn fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<u64>> {
-        Box::pin(self.locks.fencing_token(claim, deadline))
+    fn has_index(&self) -> bool {
+        false
     }
 
-    fn raise_fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        token: u64,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool> {
-        Box::pin(self.locks.raise_fencing_token(claim, token, deadline))
-    }
-
-    fn downgrade<'a>(
-        &'a self,
-        claim: &'a Claim,
-        to: Token,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<Duration>> {
-        Box::pin(self.locks.downgrade(claim, to, deadline))
+    fn listen(&self) {
+        self.subscription.begin();
     }
 
     fn inspect(
@@ -138,6 +92,6 @@ impl Engine for RedisEngine {
         ttl: Duration,
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
-        Box::pin(self.inspector.inspect(&self.locks, ttl, replicas))
+        Box::pin(self.inspector.inspect(self, ttl, replicas))
     }
 }

@@ -8,7 +8,6 @@ use crate::engine::redis::check::Inspector;
 use crate::engine::redis::conn::connect::{Connector, Pipelining, SendMode};
 use crate::engine::redis::conn::subscription::Subscription;
 use crate::engine::redis::keys::Keys;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::scripts::Scripts;
 use crate::engine::redis::topology::Topology;
 use crate::engine::redis::topology::cluster::seeds::SeedNodes;
@@ -100,12 +99,10 @@ impl RedisEngine {
             _ => Router::standalone(&connector).await?,
         };
         let engine = RedisEngine {
-            locks: Locks {
-                router,
-                scripts,
-                keys,
-                subscription,
-            },
+            router,
+            scripts,
+            keys,
+            subscription,
             inspector: Inspector {
                 io,
                 topology,
@@ -114,7 +111,7 @@ impl RedisEngine {
         };
         if config.check_permissions {
             let deadline = deadline_in(timeouts.silence());
-            engine.locks.check_permissions(deadline).await?;
+            engine.check_permissions(deadline).await?;
         }
         Ok(engine)
     }

@@ -1,13 +1,13 @@
 //! Asks whether the server, or every master of a cluster, accepts writes now.
 
 use crate::engine::error::EngineError;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::util::join_all::join_all;
 use redis::Value;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Sends each master a write that changes nothing: its key never exists. A server refuses it where it refuses locks:
     /// if it is a replica, has too few of them, has no memory left, or cannot write to its disk.
     pub(crate) async fn ping(&self, deadline: Instant) -> Result<(), EngineError> {

@@ -4,12 +4,13 @@ use crate::engine::error::EngineError;
 use crate::engine::operations::{
     MAX_REPORTS, MAX_TEXT, REPORT_TTL, Reading, StoredReport, beginning,
 };
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::process::ProcessId;
 use redis::Value;
 use std::collections::HashSet;
+use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -19,12 +20,12 @@ const A_PAGE: usize = 100;
 /// A process, its report, and the milliseconds since it was stored. Another client may have written any bytes.
 type Row = (Vec<u8>, Vec<u8>, u64);
 
-impl Locks {
+impl RedisEngine {
     /// Stores a report in place of the process's earlier one.
     pub(crate) async fn report(
         &self,
         process: ProcessId,
-        report: &str,
+        report: Arc<str>,
         deadline: Instant,
     ) -> Result<(), EngineError> {
         let keys = self.keys.reports();
@@ -33,7 +34,7 @@ impl Locks {
             command
                 .arg(&keys)
                 .arg(process.to_string())
-                .arg(report)
+                .arg(&*report)
                 .arg(milliseconds(REPORT_TTL));
         });
         stored.await.map(|_: Value| ())

@@ -2,15 +2,15 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::Taken;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::timeouts::TOMBSTONE_TTL;
 use crate::engine::token::Token;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Takes the lock from the holder with that token, passes it on, and draws a fencing token.
     pub(crate) async fn take(
         &self,

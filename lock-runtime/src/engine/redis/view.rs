@@ -2,9 +2,9 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::Reading;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
 use crate::engine::redis::hash_slot::slot_of;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
@@ -22,7 +22,7 @@ const KEYS_A_STEP: usize = 1000;
 /// A lock's holders with the rest of their leases, its first waiters, and the number of all waiters.
 type Sight = (Vec<Value>, Vec<Value>, u64);
 
-impl Locks {
+impl RedisEngine {
     /// Looks at locks, and at their first waiters, those of a slot by one request. Changes nothing.
     pub(crate) async fn views(
         &self,

@@ -320,7 +320,7 @@ impl Peer {
     /// Returns the tokens of the holders, sorted, and of the waiters.
     pub(crate) async fn view(&self, key: &str) -> [Vec<String>; 2] {
         let name = self.name(key);
-        tokens(&sent(|| self.engine.view(&name, 99, soon())).await)
+        tokens(&sent(|| Box::pin(self.engine.view(&name, 99, soon()))).await)
     }
 
     /// Returns the keys of locks that begin so, sorted.

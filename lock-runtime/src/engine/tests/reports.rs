@@ -61,7 +61,7 @@ pub(crate) async fn report_ends_with_its_process(space: Space) {
     let [one, other, operator] = space.peers().await;
     one.report("one").await;
     other.report("other").await;
-    one.engine.drain().await.unwrap();
+    one.engine.drain(soon()).await.unwrap();
     let is_alone = async || {
         let reports = operator.reports(None).await;
         reported(&reports) == [(other.id, "other")]

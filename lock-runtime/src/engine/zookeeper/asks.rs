@@ -41,7 +41,7 @@ impl ZooKeeperEngine {
         self.claims.run(deadline, asked).await
     }
 
-    pub(crate) fn listen(&self) {
+    pub(crate) fn begin_to_listen(&self) {
         if !self.listens.swap(true, Ordering::AcqRel) {
             let claims = Arc::downgrade(&self.claims);
             let listener = listen(claims, self.default_ttl);

@@ -11,7 +11,6 @@ pub(crate) mod conn;
 pub(crate) mod keys;
 pub(crate) mod lock;
 pub(crate) mod open;
-pub(crate) mod operations;
 pub(crate) mod own_report;
 pub(crate) mod ping;
 pub(crate) mod recent;
@@ -22,11 +21,11 @@ mod tests;
 pub(crate) mod view;
 pub(crate) mod wire;
 
-use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
-use crate::engine::error::EngineError;
+use crate::engine::background_release::BackgroundRelease;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
-use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::operations::ReportPace;
+use crate::engine::requests::{answer_operations, answer_requests};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::engine::zookeeper::lock::claims::Claims;
@@ -39,7 +38,6 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// The longest key, in bytes. ZooKeeper keeps all paths in memory.
 const MAX_KEY: usize = 8192;
@@ -55,69 +53,16 @@ pub(crate) struct ZooKeeperEngine {
     listens: AtomicBool,
 }
 
+answer_requests! {
+    ZooKeeperEngine: own[acquire enqueue cancel release renew fencing_token downgrade drain]
+}
+
+answer_operations! { ZooKeeperEngine: own[ping views names report reports ask take] }
+
 impl Engine for ZooKeeperEngine {
-    fn acquire<'a>(
-        &'a self,
-        attempt: &'a Attempt,
-        supervisor: &'a Arc<dyn ReleaseSupervisor>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<Acquired>> {
-        Box::pin(self.acquire(attempt, supervisor, deadline))
-    }
-
-    // A session carries requests out in order, so none can be late.
-    fn enqueue<'a>(
-        &'a self,
-        claim: &'a Claim,
-        _: Option<ServerTime>,
-        deadline: Instant,
-    ) -> EngineFuture<'a, EnqueueReply> {
-        // A holder that has waited hears asks at once, as on servers whose grants come over the same subscription.
-        self.listen();
-        Box::pin(self.enqueue(claim, deadline))
-    }
-
-    fn cancel<'a>(
-        &'a self,
-        claim: &'a Claim,
-        _: bool,
-        deadline: Instant,
-    ) -> EngineFuture<'a, bool> {
-        Box::pin(self.leave(claim, deadline))
-    }
-
-    fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
-        Box::pin(self.leave(claim, deadline))
-    }
-
     fn release_in_background(&self, release: BackgroundRelease) -> Result<(), BackgroundRelease> {
         self.leave_in_background(release);
         Ok(())
-    }
-
-    fn renew<'a>(
-        &'a self,
-        claims: &'a [Claim],
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
-        Box::pin(self.renew(claims, deadline))
-    }
-
-    fn fencing_token<'a>(
-        &'a self,
-        claim: &'a Claim,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<u64>> {
-        Box::pin(self.fencing_token(claim, deadline))
-    }
-
-    fn downgrade<'a>(
-        &'a self,
-        claim: &'a Claim,
-        to: Token,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Option<Duration>> {
-        Box::pin(self.downgrade(claim, to, deadline))
     }
 
     fn lease(&self, token: Token, sent: Timestamp, duration: Duration) -> Lease {
@@ -155,15 +100,24 @@ impl Engine for ZooKeeperEngine {
         Ok(())
     }
 
+    // The log of transactions keeps every one.
+    fn report_pace(&self) -> ReportPace {
+        ReportPace::RARE
+    }
+
+    fn shown_as(&self, token: Token) -> Token {
+        self.claims.shown_as(token)
+    }
+
+    fn listen(&self) {
+        self.begin_to_listen();
+    }
+
     fn inspect(
         &self,
         ttl: Duration,
         _: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
         Box::pin(self.inspect_servers(ttl))
-    }
-
-    fn drain(&self) -> EngineFuture<'_, ()> {
-        Box::pin(self.leave_all())
     }
 }

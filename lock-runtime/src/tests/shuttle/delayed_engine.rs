@@ -3,11 +3,10 @@
 use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
-use crate::engine::operations::Operations;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
+use crate::engine::requests::{Requests, answer_operations};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
-use crate::engine::view::View;
 use crate::tests::shuttle::explore::{coin_flip, pause};
 use crate::tests::shuttle::grant_log::GrantLog;
 use std::sync::Arc;
@@ -52,22 +51,15 @@ impl DelayedEngine {
     }
 }
 
-impl Operations for DelayedEngine {
-    fn ping(&self, deadline: Instant) -> EngineFuture<'_, ()> {
-        self.memory.ping(deadline)
-    }
-
-    fn views<'a>(
-        &'a self,
-        names: &'a [Arc<str>],
-        most: usize,
-        deadline: Instant,
-    ) -> EngineFuture<'a, Vec<View>> {
-        self.memory.views(names, most, deadline)
+impl DelayedEngine {
+    async fn pass(&self, _: Instant) -> Result<&MemoryEngine, EngineError> {
+        Ok(&self.memory)
     }
 }
 
-impl Engine for DelayedEngine {
+answer_operations! { DelayedEngine: pass[ping views] }
+
+impl Requests for DelayedEngine {
     fn acquire<'a>(
         &'a self,
         attempt: &'a Attempt,
@@ -76,7 +68,7 @@ impl Engine for DelayedEngine {
     ) -> EngineFuture<'a, Option<Acquired>> {
         Box::pin(async move {
             pause().await;
-            let acquired = Engine::acquire(&self.memory, attempt, supervisor, deadline).await?;
+            let acquired = Requests::acquire(&self.memory, attempt, supervisor, deadline).await?;
             let Some(Acquired { token, count }) = acquired else {
                 pause().await;
                 return Ok(None);
@@ -97,7 +89,7 @@ impl Engine for DelayedEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, EnqueueReply> {
         self.delay(
-            move || Engine::enqueue(&self.memory, claim, valid_until, deadline),
+            move || Requests::enqueue(&self.memory, claim, valid_until, deadline),
             |log, standing| {
                 if matches!(
                     standing,
@@ -116,18 +108,14 @@ impl Engine for DelayedEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, bool> {
         self.delay(
-            move || Engine::cancel(&self.memory, claim, in_flight, deadline),
+            move || Requests::cancel(&self.memory, claim, in_flight, deadline),
             |log, found| log.note(claim.token, |grant| grant.left += usize::from(*found)),
         )
     }
 
-    fn hears_recalls(&self, name: &str) -> bool {
-        self.memory.hears_recalls(name)
-    }
-
     fn release<'a>(&'a self, claim: &'a Claim, deadline: Instant) -> EngineFuture<'a, bool> {
         self.delay(
-            move || Engine::release(&self.memory, claim, deadline),
+            move || Requests::release(&self.memory, claim, deadline),
             |log, _| log.note(claim.token, |grant| grant.releases += 1),
         )
     }
@@ -138,7 +126,7 @@ impl Engine for DelayedEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Vec<Result<bool, EngineError>>> {
         let renewed = self.delay(
-            move || Engine::renew(&self.memory, claims, deadline),
+            move || Requests::renew(&self.memory, claims, deadline),
             |_, _| (),
         );
         Box::pin(async move {
@@ -159,7 +147,7 @@ impl Engine for DelayedEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<u64>> {
         self.delay(
-            move || Engine::fencing_token(&self.memory, claim, deadline),
+            move || Requests::fencing_token(&self.memory, claim, deadline),
             |_, _| (),
         )
     }
@@ -171,12 +159,18 @@ impl Engine for DelayedEngine {
         deadline: Instant,
     ) -> EngineFuture<'a, Option<Duration>> {
         self.delay(
-            move || Engine::downgrade(&self.memory, claim, to, deadline),
+            move || Requests::downgrade(&self.memory, claim, to, deadline),
             move |log, left| {
                 if left.is_some() {
                     log.note(to, |grant| grant.granted = true);
                 }
             },
         )
+    }
+}
+
+impl Engine for DelayedEngine {
+    fn hears_recalls(&self, name: &str) -> bool {
+        self.memory.hears_recalls(name)
     }
 }

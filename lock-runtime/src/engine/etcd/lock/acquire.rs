@@ -1,14 +1,36 @@
 //! Acquiring locks that are free, with one transaction for all locks of a call.
 
+use crate::engine::background_release::{AwaitedAcquire, ReleaseSupervisor};
 use crate::engine::common::line::Line;
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::lock::core::{Core, MAX_ROUNDS, has_ended, too_busy};
 use crate::engine::etcd::lock::record::Record;
 use crate::engine::etcd::wire::messages::{RequestOp, TxnRequest};
 use crate::engine::etcd::wire::txn;
-use crate::engine::request::Claim;
+use crate::engine::request::{Acquired, Attempt, Claim};
+use crate::engine::token::Draw;
 use prost::bytes::Bytes;
 use std::sync::Arc;
+use tokio::time::Instant;
+
+impl EtcdEngine {
+    pub(crate) async fn acquire(
+        &self,
+        attempt: &Attempt,
+        supervisor: &Arc<dyn ReleaseSupervisor>,
+        deadline: Instant,
+    ) -> Result<Option<Acquired>, EngineError> {
+        let token = attempt.token(Draw::now());
+        let claims: Vec<Claim> = attempt.claims(token).collect();
+        for claim in &claims {
+            self.core.claims.enter(claim);
+        }
+        let awaited = AwaitedAcquire::new(attempt, token, supervisor);
+        let acquired = self.core.run(deadline, |core| core.acquire(claims)).await;
+        awaited.replied(acquired)
+    }
+}
 
 impl Core {
     /// Enters the lines of the first claims, up to one that would have to wait. Returns their number.

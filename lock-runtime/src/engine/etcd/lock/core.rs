@@ -4,6 +4,7 @@
 use crate::engine::common::claim_table::end_expired;
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::conn::client::Client;
 use crate::engine::etcd::conn::connection::Connection;
 use crate::engine::etcd::conn::leases::Leases;
@@ -67,6 +68,12 @@ pub(crate) fn has_ended() -> EngineError {
 
 pub(crate) fn too_busy() -> EngineError {
     not_ready("other clients change the lock all the time")
+}
+
+impl EtcdEngine {
+    pub(crate) async fn drain(&self, deadline: Instant) -> Result<(), EngineError> {
+        self.core.run(deadline, Core::close).await
+    }
 }
 
 impl Core {

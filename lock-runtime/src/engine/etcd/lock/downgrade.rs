@@ -1,6 +1,7 @@
 //! Downgrading a claim: its key gets another token, and keeps its place in the line.
 
 use crate::engine::error::EngineError;
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::lock::core::{Core, has_ended};
 use crate::engine::etcd::lock::entry::value_of;
 use crate::engine::etcd::wire::error::Failure;
@@ -10,6 +11,22 @@ use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
+
+impl EtcdEngine {
+    pub(crate) async fn downgrade(
+        &self,
+        claim: &Claim,
+        to: Token,
+        deadline: Instant,
+    ) -> Result<Option<Duration>, EngineError> {
+        let downgrade = |core: Arc<Core>| {
+            core.claims.add_token(claim.token, to);
+            core.downgrade(claim.clone(), to)
+        };
+        self.core.run(deadline, downgrade).await
+    }
+}
 
 impl Core {
     /// Puts the token `to`, which has been added, under the claim's key, which keeps its place. Returns for how long it

@@ -1,12 +1,26 @@
 //! Drawing fencing tokens: they are revisions of the server.
 
 use crate::engine::error::EngineError;
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::lock::entry::value_of;
 use crate::engine::etcd::wire::messages::{PutRequest, TxnRequest};
 use crate::engine::etcd::wire::txn;
 use crate::engine::request::Claim;
 use std::sync::Arc;
+use tokio::time::Instant;
+
+impl EtcdEngine {
+    pub(crate) async fn fencing_token(
+        &self,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<Option<u64>, EngineError> {
+        self.core
+            .run(deadline, |core| core.fencing_token(claim.clone()))
+            .await
+    }
+}
 
 impl Core {
     /// Draws a number greater than all before it, if the claim holds the lock.

@@ -2,11 +2,13 @@
 
 use crate::engine::common::ending::Ending;
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::lock::entry::value_of;
 use crate::engine::etcd::lock::record::Record;
 use crate::engine::etcd::wire::messages::TxnRequest;
 use crate::engine::etcd::wire::txn;
+use crate::engine::request::Claim;
 use crate::engine::retry::Retry;
 use crate::engine::timeouts::OUTAGE;
 use crate::engine::token::Token;
@@ -14,6 +16,26 @@ use crate::util::thread_end::Debt;
 use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
 use std::sync::Arc;
 use tokio::time::Instant;
+
+impl EtcdEngine {
+    pub(crate) async fn release(
+        &self,
+        claim: &Claim,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        self.core.release(claim.token, deadline).await
+    }
+
+    // The requests of a claim are sent one after the other, so none can be late.
+    pub(crate) async fn cancel(
+        &self,
+        claim: &Claim,
+        _in_flight: bool,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        self.core.release(claim.token, deadline).await
+    }
+}
 
 impl Core {
     /// Ends a claim, and waits for that until the deadline. Returns `true` if it was in line.

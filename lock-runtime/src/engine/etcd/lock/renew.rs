@@ -1,6 +1,7 @@
 //! Renewing claims: their keys are attached to new leases.
 
 use crate::engine::error::EngineError;
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::conn::server_lease::LeaseUse;
 use crate::engine::etcd::lock::core::{Core, has_ended, too_busy};
 use crate::engine::etcd::lock::entry::value_of;
@@ -14,6 +15,7 @@ use crate::util::join_all::join_all;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// The greatest number of keys in one transaction: servers allow 128 operations, and those of the parts count, too.
 const MAX_PARTS: usize = 60;
@@ -64,6 +66,18 @@ type Renewed = Result<bool, EngineError>;
 
 /// An open claim that is to be renewed.
 type Open<'a> = (&'a Claim, Record);
+
+impl EtcdEngine {
+    pub(crate) async fn renew(
+        &self,
+        claims: &[Claim],
+        deadline: Instant,
+    ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
+        self.core
+            .run(deadline, |core| core.renew(claims.to_vec()))
+            .await
+    }
+}
 
 impl Core {
     /// Returns for each claim whether it has been renewed, or why that is unknown.

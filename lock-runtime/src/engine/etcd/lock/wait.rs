@@ -3,6 +3,7 @@
 use crate::engine::common::line::Line;
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::lock::core::{Core, MAX_ROUNDS, too_busy};
 use crate::engine::etcd::lock::entry::value_of;
 use crate::engine::etcd::lock::record::{Known, Record};
@@ -16,6 +17,28 @@ use crate::engine::token::Token;
 use prost::bytes::Bytes;
 use std::slice::from_ref;
 use std::sync::Arc;
+use tokio::time::Instant;
+
+impl EtcdEngine {
+    pub(crate) async fn enqueue(
+        &self,
+        claim: &Claim,
+        _: Option<ServerTime>,
+        deadline: Instant,
+    ) -> Result<EnqueueReply, EngineError> {
+        if let Some(known) = self.core.known(claim) {
+            return Ok(known);
+        }
+        self.core.claims.enter(claim);
+        let enqueue = |core: Arc<Core>| core.enqueue(claim.clone());
+        let entered = self.core.run(deadline, enqueue).await;
+        if let Ok(EnqueueReply::Stale) = entered {
+            // The caller knows, and continues under another token.
+            self.core.claims.forget_unless_ending(claim.token);
+        }
+        entered
+    }
+}
 
 impl Core {
     /// Enters the line, or looks at the claim's place in it.

@@ -1,7 +1,7 @@
 //! Asking all processes.
 
 use crate::engine::etcd::tests::scripted_server::ScriptedServer;
-use crate::engine::tests::peer::Peer;
+use crate::engine::tests::peer::{Peer, soon};
 use crate::engine::tests::space::Space;
 use lock_test_support::etcd::Etcd;
 
@@ -10,6 +10,9 @@ pub(super) async fn an_ask_reaches_every_process_that_is_connected(space: Space)
     let (etcd, key) = (space.servers::<Etcd>(), format!("{}::asks", space.prefix));
     let (network, mut one) = space.distant_peer().await.unwrap();
     let [mut other, mut operator] = space.peers().await;
+    // Connecting does not wait for the watch.
+    one.until_it_hears(&operator).await;
+    other.until_it_hears(&operator).await;
     operator.ask("first").await;
     for peer in [&mut one, &mut other, &mut operator] {
         peer.hears("first").await;
@@ -24,7 +27,7 @@ pub(super) async fn an_ask_reaches_every_process_that_is_connected(space: Space)
         one.hears(text).await;
         other.hears(text).await;
     }
-    operator.engine.drain().await.unwrap();
+    operator.engine.drain(soon()).await.unwrap();
     assert_eq!(etcd.ctl(&["get", &key]), "");
     etcd.ctl(&["put", &key, &"z".repeat(100_000)]);
     one.hears(&"z".repeat(16 << 10)).await;

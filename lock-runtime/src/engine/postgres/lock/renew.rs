@@ -1,6 +1,7 @@
 //! Renews leases: those with the same number of replicas in one call.
 
 use crate::engine::error::EngineError;
+use crate::engine::postgres::PostgresEngine;
 use crate::engine::postgres::conn::batch::request::{Renew, Request};
 use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
@@ -9,7 +10,17 @@ use crate::engine::request::Claim;
 use crate::util::join_all::join_all;
 use tokio::time::Instant;
 
-pub(crate) async fn renew(
+impl PostgresEngine {
+    pub(crate) async fn renew(
+        &self,
+        claims: &[Claim],
+        deadline: Instant,
+    ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
+        Ok(renew(&self.requests, claims, deadline).await)
+    }
+}
+
+async fn renew(
     requests: &RequestSender,
     claims: &[Claim],
     deadline: Instant,

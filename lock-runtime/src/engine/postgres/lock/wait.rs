@@ -1,10 +1,9 @@
 //! Enters the queue of a lock, and asks for the lock again while the claim waits there.
 
 use crate::engine::error::EngineError;
+use crate::engine::postgres::PostgresEngine;
 use crate::engine::postgres::conn::batch::request::{Request, Wait};
-use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::keys::stored;
-use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::statements::WAIT;
 use crate::engine::postgres::wire::values::{
     duration, get, limit, micros, parameter, text, unexpected,
@@ -16,36 +15,38 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
-/// `channel`: where messages reach this process, if they do.
-pub(crate) async fn enqueue(
-    requests: &RequestSender,
-    schema: &Schema,
-    claim: &Claim,
-    channel: Option<&str>,
-    valid_until: Option<ServerTime>,
-    deadline: Instant,
-) -> Result<EnqueueReply, EngineError> {
-    let parameters = vec![
-        parameter(stored(&claim.name).into_owned(), Type::TEXT),
-        parameter(text(claim.token), Type::TEXT),
-        parameter(limit(claim.token), Type::INT4),
-        parameter(micros(claim.ttl), Type::INT8),
-        parameter(channel.map(str::to_owned), Type::TEXT),
-        parameter(micros(WAITER_TTL), Type::INT8),
-    ];
-    let waits = Some(Wait {
-        token: claim.token,
-        valid_until: valid_until.map(|until| micros(until.0)),
-    });
-    let row = requests.row(WAIT, parameters, waits, deadline).await?;
-    let reply = parse(&row, channel.is_some())?;
-    if let Some(holder) = keeper(&row, claim)? {
-        let channel = schema.recalls(holder.process());
-        let (holder, name) = (text(holder), stored(&claim.name));
-        let recall = format!("{channel} recall {holder} {name}");
-        requests.queue.push(Request::Notify(vec![recall]));
+impl PostgresEngine {
+    /// Enters the queue, or stays in it.
+    pub(crate) async fn enqueue(
+        &self,
+        claim: &Claim,
+        valid_until: Option<ServerTime>,
+        deadline: Instant,
+    ) -> Result<EnqueueReply, EngineError> {
+        let channel = self.listener.channel().await;
+        let channel = channel.as_deref();
+        let parameters = vec![
+            parameter(stored(&claim.name).into_owned(), Type::TEXT),
+            parameter(text(claim.token), Type::TEXT),
+            parameter(limit(claim.token), Type::INT4),
+            parameter(micros(claim.ttl), Type::INT8),
+            parameter(channel.map(str::to_owned), Type::TEXT),
+            parameter(micros(WAITER_TTL), Type::INT8),
+        ];
+        let waits = Some(Wait {
+            token: claim.token,
+            valid_until: valid_until.map(|until| micros(until.0)),
+        });
+        let row = self.requests.row(WAIT, parameters, waits, deadline).await?;
+        let reply = parse(&row, channel.is_some())?;
+        if let Some(holder) = keeper(&row, claim)? {
+            let channel = self.address.schema.recalls(holder.process());
+            let (holder, name) = (text(holder), stored(&claim.name));
+            let recall = format!("{channel} recall {holder} {name}");
+            self.requests.queue.push(Request::Notify(vec![recall]));
+        }
+        Ok(reply)
     }
-    Ok(reply)
 }
 
 /// Returns the token that holds the lock alone, if this claim recalls it.

@@ -15,7 +15,6 @@ use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::tests::scripted::Scripted;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
-use crate::engine::traits::Engine;
 use crate::util::io_thread::IoThread;
 use crate::util::runtime_clock::RuntimeClock;
 use crate::util::time::deadline_in;

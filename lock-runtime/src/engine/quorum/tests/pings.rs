@@ -1,6 +1,5 @@
 //! Pings, to which a majority replies.
 
-use crate::engine::operations::Operations;
 use crate::engine::quorum::tests::{Bench, DEADLINE, PATIENCE};
 use crate::util::time::deadline_in;
 

@@ -1,7 +1,6 @@
 //! Releases leave nothing behind, however late they arrive.
 
 use crate::engine::quorum::tests::{Bench, DEADLINE, PATIENCE, begin, claim};
-use crate::engine::traits::Engine;
 use crate::util::time::{deadline_in, now};
 use std::pin::pin;
 

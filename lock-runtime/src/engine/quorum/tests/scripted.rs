@@ -2,9 +2,10 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::member::{Member, QueueObservation, Vote, VoteQueue};
-use crate::engine::operations::{Operations, Taken};
+use crate::engine::operations::Taken;
 use crate::engine::quorum::tests::{TTL, virtual_io};
 use crate::engine::request::{Claim, EngineFuture};
+use crate::engine::requests::{Operations, VoteRequests};
 use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
@@ -149,11 +150,7 @@ impl Operations for Scripted {
     }
 }
 
-impl Member for Scripted {
-    fn address(&self) -> &str {
-        &self.address
-    }
-
+impl VoteRequests for Scripted {
     fn vote<'a>(
         &'a self,
         claim: &'a Claim,
@@ -207,7 +204,7 @@ impl Member for Scripted {
         self.request(deadline, move |state| state.queue.retain(|it| *it != token))
     }
 
-    fn release<'a>(
+    fn withdraw<'a>(
         &'a self,
         claim: &'a Claim,
         _: bool,
@@ -264,5 +261,11 @@ impl Member for Scripted {
             }
             ours
         })
+    }
+}
+
+impl Member for Scripted {
+    fn address(&self) -> &str {
+        &self.address
     }
 }

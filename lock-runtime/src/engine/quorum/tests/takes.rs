@@ -1,7 +1,7 @@
 //! Taking a lock from its holder, at a majority.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::operations::{Operations, Taken};
+use crate::engine::operations::Taken;
 use crate::engine::quorum::tests::{Bench, DEADLINE, PATIENCE, claim};
 use crate::engine::request::Claim;
 use crate::util::time::deadline_in;

@@ -5,7 +5,6 @@ use crate::engine::quorum::release_hints::ReleaseHints;
 use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, claim};
 use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::token::Token;
-use crate::engine::traits::Engine;
 use crate::util::time::deadline_in;
 use std::sync::{Arc, Mutex};
 

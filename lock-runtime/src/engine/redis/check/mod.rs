@@ -6,10 +6,10 @@ pub(crate) mod rules;
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::address::Address;
 use crate::engine::redis::check::info::ServerInfo;
 use crate::engine::redis::check::rules::{Failover, NEEDED, ServerChecks};
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::topology::Topology;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
@@ -29,10 +29,15 @@ pub(crate) struct Inspector {
 }
 
 impl Inspector {
-    pub(crate) async fn inspect(&self, locks: &Locks, ttl: Duration, replicas: u32) -> Inspection {
+    pub(crate) async fn inspect(
+        &self,
+        engine: &RedisEngine,
+        ttl: Duration,
+        replicas: u32,
+    ) -> Inspection {
         let deadline = deadline_in(self.timeouts.command);
         let mut found = self.inspect_servers(ttl, replicas).await;
-        if let Err(error) = locks.check_permissions(deadline).await {
+        if let Err(error) = engine.check_permissions(deadline).await {
             let server = self.topology.to_string().into();
             let warning = Warning::new(&server, WarningKind::Permission, error.to_string());
             found.warnings.push(warning);

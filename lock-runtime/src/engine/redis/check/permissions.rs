@@ -1,8 +1,8 @@
 //! Checks, when connecting, that the server knows and permits the commands that locks need.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::error::redis_error;
 use crate::engine::request::EngineFuture;
 use crate::util::join_all::join_all;
@@ -15,7 +15,7 @@ const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pexpireat +p
                         +zrevrangebyscore +zremrangebyscore +zrank +zrem +zscore +hset +hget +hdel \
                         +hexists +publish +subscribe +pubsub|numsub";
 
-impl Locks {
+impl RedisEngine {
     /// Fails if the server cannot store locks. A command that cannot be tried now counts as permitted.
     pub(crate) async fn check_permissions(&self, deadline: Instant) -> Result<(), EngineError> {
         let checks: [EngineFuture<'_, ()>; 3] = [

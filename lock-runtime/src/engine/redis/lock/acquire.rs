@@ -2,9 +2,9 @@
 
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::EngineError;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::replicas::check_replica_count;
 use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::error::is_try_again;
 use crate::engine::redis::wire::reply::{decode, granted};
 use crate::engine::request::{Acquired, Attempt};
@@ -12,7 +12,7 @@ use redis::Value;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Acquires the lock if it is free, and the others that the attempt names until one is not. Returns `None` if the
     /// first is not free.
     pub(crate) async fn acquire(

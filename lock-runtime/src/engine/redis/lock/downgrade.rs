@@ -1,9 +1,9 @@
 //! Turns an exclusive hold into one that shares the lock, under a new token.
 
 use crate::engine::error::EngineError;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::replicas::check_replica_count;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
@@ -11,7 +11,7 @@ use redis::Cmd;
 use std::time::Duration;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Turns an exclusive hold into one that shares the lock, with the token `to`. Returns for how long that token
     /// holds the lock, or `None` if the claim did not own it.
     pub(crate) async fn downgrade(

@@ -1,12 +1,12 @@
 //! Draws fencing tokens from a counter on the server.
 
 use crate::engine::error::EngineError;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::request::Claim;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Returns a number greater than all before it, or `None` if the claim does not own the lock.
     pub(crate) async fn fencing_token(
         &self,

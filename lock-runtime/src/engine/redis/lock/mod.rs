@@ -3,7 +3,6 @@
 pub(crate) mod acquire;
 pub(crate) mod downgrade;
 pub(crate) mod fencing;
-pub(crate) mod locks;
 pub(crate) mod quorum_votes;
 pub(crate) mod release;
 pub(crate) mod renew;

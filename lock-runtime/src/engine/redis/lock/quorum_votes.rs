@@ -4,8 +4,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::member::{QueueObservation, Vote, VoteQueue};
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::Claim;
@@ -14,7 +14,7 @@ use redis::Value;
 use std::time::Duration;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Acquires the lock if its holders allow that, and then leaves the queue.
     pub(crate) async fn vote(
         &self,
@@ -125,7 +125,7 @@ impl Locks {
 
     /// Releases the lock at this member. Notifies the first waiter if the claim held the lock; if it never
     /// had a majority, nothing has changed for the waiters.
-    pub(crate) async fn release_at_member(
+    pub(crate) async fn withdraw(
         &self,
         claim: &Claim,
         held: bool,

@@ -1,14 +1,14 @@
 //! Releases a lock, and grants it to the first claim in its queue.
 
 use crate::engine::error::EngineError;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::{Request, Via};
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::error::is_try_again;
 use crate::engine::redis::wire::reply::decode;
 use crate::engine::request::Claim;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Releases the lock, and grants it to the first claim in its queue; returns `false` if the claim did not
     /// own it.
     pub(crate) async fn release(

@@ -1,9 +1,9 @@
 //! Renews all locks of a slot with one script.
 
 use crate::engine::error::EngineError;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::replicas::check_replica_count;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::Claim;
@@ -11,17 +11,17 @@ use crate::util::join_all::join_all;
 use redis::Cmd;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Renews each lock that its claim still owns, slot by slot.
     pub(crate) async fn renew(
         &self,
         claims: &[Claim],
         deadline: Instant,
-    ) -> Vec<Result<bool, EngineError>> {
+    ) -> Result<Vec<Result<bool, EngineError>>, EngineError> {
         let slot = |claim: &Claim| self.router.shard_of(&claim.name).slot;
         let slots = claims.chunk_by(|one, next| slot(one) == slot(next));
         let renewed = join_all(slots.map(|claims| self.renew_slot(claims, deadline))).await;
-        renewed.into_iter().flatten().collect()
+        Ok(renewed.into_iter().flatten().collect())
     }
 
     async fn renew_slot(

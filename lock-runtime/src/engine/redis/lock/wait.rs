@@ -1,8 +1,8 @@
 //! Waits for a lock: enters its queue on the server, stays in it, and leaves it.
 
 use crate::engine::error::EngineError;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
-use crate::engine::redis::lock::locks::Locks;
 use crate::engine::redis::wire::encode::{milliseconds, set};
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
@@ -13,7 +13,7 @@ use redis::{Cmd, Value};
 use std::time::Duration;
 use tokio::time::Instant;
 
-impl Locks {
+impl RedisEngine {
     /// Enters the lock's queue, or stays in it; acquires the lock if it is free and no other claim is ahead.
     pub(crate) async fn enqueue(
         &self,

@@ -17,12 +17,26 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl ZooKeeperEngine {
-    /// Gives up the claim, whatever it has. Returns `true` if it had a node.
-    pub(crate) async fn leave(
+    pub(crate) async fn release(
         &self,
         claim: &Claim,
         deadline: Instant,
     ) -> Result<bool, EngineError> {
+        self.leave(claim, deadline).await
+    }
+
+    // A session carries requests out in order, so none can be late.
+    pub(crate) async fn cancel(
+        &self,
+        claim: &Claim,
+        _in_flight: bool,
+        deadline: Instant,
+    ) -> Result<bool, EngineError> {
+        self.leave(claim, deadline).await
+    }
+
+    /// Gives up the claim, whatever it has. Returns `true` if it had a node.
+    async fn leave(&self, claim: &Claim, deadline: Instant) -> Result<bool, EngineError> {
         let Some(node) = self.claims.known(claim.token) else {
             return Ok(false);
         };
@@ -54,12 +68,9 @@ impl ZooKeeperEngine {
     }
 
     /// Waits for the claims that are being given up, and ends the sessions without claims.
-    pub(crate) async fn leave_all(&self) -> Result<(), EngineError> {
-        let (claims, limit) = (
-            self.claims.clone(),
-            deadline_in(self.claims.command_timeout),
-        );
-        let left = self.claims.run(limit, async move {
+    pub(crate) async fn drain(&self, deadline: Instant) -> Result<(), EngineError> {
+        let claims = self.claims.clone();
+        let left = self.claims.run(deadline, async move {
             claims.close();
             claims.leave_reserved();
             let pause = || sleep_until(deadline_in(Duration::from_millis(2)));

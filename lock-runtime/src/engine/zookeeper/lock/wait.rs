@@ -12,8 +12,11 @@ impl ZooKeeperEngine {
     pub(crate) async fn enqueue(
         &self,
         claim: &Claim,
+        _: Option<ServerTime>,
         deadline: Instant,
     ) -> Result<EnqueueReply, EngineError> {
+        // A holder that has waited hears asks at once, as on servers whose grants come over the same subscription.
+        self.begin_to_listen();
         let (claims, claim) = (self.claims.clone(), claim.clone());
         let server_time = ServerTime(self.clock.now().elapsed_since(self.started));
         // Before anything is sent: a cancellation that comes next finds it.
@@ -112,12 +115,12 @@ mod tests {
             };
             let soon = || deadline_in(Duration::from_millis(20));
             {
-                let mut enqueue = pin!(engine.enqueue(&claim, soon()));
+                let mut enqueue = pin!(engine.enqueue(&claim, None, soon()));
                 let mut context = Context::from_waker(Waker::noop());
                 assert!(enqueue.as_mut().poll(&mut context).is_pending());
                 assert!(engine.claims.nodes.get(claim.token).is_some());
             }
-            let had_node = engine.leave(&claim, deadline_in(Duration::from_secs(9)));
+            let had_node = engine.release(&claim, deadline_in(Duration::from_secs(9)));
             assert!(!had_node.await.unwrap());
             assert!(engine.claims.nodes.get(claim.token).is_none());
         }

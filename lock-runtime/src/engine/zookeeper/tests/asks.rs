@@ -73,7 +73,7 @@ pub(super) async fn sessions_end_with_the_engine(space: Space) {
         other.until_it_hears(&one).await;
         one.report("hello").await;
         if is_drained {
-            one.engine.drain().await.unwrap();
+            one.engine.drain(soon()).await.unwrap();
             assert_eq!(space.children("::processes"), [""; 0]);
             assert_eq!(space.children("::sessions").len(), 1);
             // A listener would make a session to read this.

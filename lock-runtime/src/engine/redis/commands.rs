@@ -1,27 +1,16 @@
-//! What the operations on locks share: the names of keys, the scripts, and the connections they are sent over.
+//! Sends commands and scripts about locks.
 
 use crate::engine::error::EngineError;
+use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
-use crate::engine::redis::conn::subscription::Subscription;
-use crate::engine::redis::keys::Keys;
-use crate::engine::redis::scripts::{Script, Scripts};
-use crate::engine::redis::topology::router::Router;
+use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::error::is_server_error;
 use crate::engine::redis::wire::reply::decode;
 use crate::engine::request::Claim;
 use redis::{Cmd, FromRedisValue, ServerErrorKind};
-use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The locks of one deployment.
-pub(crate) struct Locks {
-    pub(crate) router: Router,
-    pub(crate) scripts: Arc<Scripts>,
-    pub(crate) keys: Keys,
-    pub(crate) subscription: Subscription,
-}
-
-impl Locks {
+impl RedisEngine {
     /// Sends a request again, with the source of its script, if it failed because the server did not know that.
     pub(crate) async fn send_source<'a>(
         &self,
