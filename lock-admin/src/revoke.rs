@@ -78,8 +78,8 @@ pub(crate) async fn revoke(
             message(StatusCode::OK, &format!("{key} was given up"), &text)
         }
         Ok(Revocation::Unconfirmed { .. }) => {
-            let text = "The lock is free, or with the next in line, but its process has not said that the body has stopped: the \
-                        lease has ended, or another has taken the lock. The body may still run.";
+            let text = "The lock is free, or with the next in line, but its process has not answered. Unless it has released the \
+                        lock, the lease has ended, or another has taken it, and the body may still run.";
             message(StatusCode::OK, &format!("{key} is held no more"), text)
         }
         Ok(Revocation::NotHeld) => stale(),

@@ -168,7 +168,8 @@ impl List {
 /// Gets a lock back: asks its holder to stop, and waits until it has
 ///
 /// The body of the holder is canceled at its next await, and the next in line gets the lock: there are never two holders.
-/// Exits with 0 if it has stopped, and with 75 if it, or a transaction that has proven the lock, still keeps it.
+/// Exits with 0 if it does not have the lock any more, and with 75 if it, or a transaction that has proven the lock, still
+/// keeps it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Revoke {
     /// The key of the lock, without the prefix

@@ -1,7 +1,7 @@
 //! `locks revoke`: gets a lock back.
 
 use crate::args::{Revoke, Server};
-use crate::connect::connect_to_revoke;
+use crate::connect::{connect_to_revoke, say_where};
 use crate::exit::{BUSY, DONE, Failure, USAGE};
 use crate::output::{ask, print, print_json, say};
 use crate::show::{rest_of_lease, who};
@@ -18,6 +18,8 @@ pub(crate) async fn revoke(
     let meant = meant(&locks, options).await?;
     if !meant.is_empty() {
         confirm(options, &meant)?;
+    } else if !as_json {
+        say_where(server);
     }
     // Another client is not asked.
     if meant.iter().any(|it| it.process().is_some()) && !as_json {
@@ -61,12 +63,11 @@ async fn meant(locks: &LockManager, options: &Revoke) -> Result<Vec<ClaimInfo>, 
     };
     let meant: Vec<_> = found.holders().iter().filter(is_meant).cloned().collect();
     if meant.is_empty() && !found.holders().is_empty() {
-        let message = format!(
-            "nothing was done: `{}` is held by {} with another token; `locks show` prints it",
+        say(&format!(
+            "no holder of `{}` has that token any more, so nothing is left to do: it is held by {}, who is not asked",
             options.key,
             names(found.holders())
-        );
-        return Err(Failure::new(USAGE, message));
+        ));
     }
     if meant.len() > 1 && !options.all {
         for holder in &meant {
@@ -123,8 +124,8 @@ fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> Stri
         }
         Revocation::Unconfirmed { after, .. } => {
             format!(
-                "{key}: asked {holders}, who does not have it any more after {}, and has not said that it has stopped: its lease \
-                 has ended, or another has taken the lock; it may still run\n",
+                "{key}: asked {holders}, who does not have it any more after {}, and has not answered; unless its process has \
+                 released the lock, its lease has ended, or another has taken the lock, and it may still run\n",
                 duration(*after)
             )
         }
@@ -154,7 +155,10 @@ fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> Stri
             "{key}: taken from {holders}, but free only when the transaction ends that has proven it; writes with a \
              fencing token below {fencing_token} are late\n"
         ),
-        _ if meant.is_empty() => format!("{key}: free\n"),
+        _ if meant.is_empty() => match options.token {
+            Some(_) => format!("{key}: not held with that token\n"),
+            None => format!("{key}: free\n"),
+        },
         _ => format!("{key}: released by {holders} meanwhile\n"),
     }
 }

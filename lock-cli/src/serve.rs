@@ -2,7 +2,7 @@
 
 use crate::args::Server;
 use crate::connect::connect_to_servers;
-use crate::exit::{DONE, Failure};
+use crate::exit::{CONFIGURATION, DONE, Failure};
 use crate::output::{print, print_json};
 use axum::extract::Request;
 use axum::http::StatusCode;
@@ -17,7 +17,13 @@ use tokio::net::TcpListener;
 /// Serves until it is interrupted.
 pub(crate) async fn serve(server: &Server, port: u16, as_json: bool) -> Result<u8, Failure> {
     let locks = connect_to_servers(server).await?;
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await?;
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
+    let listener = listener.map_err(|error| {
+        Failure::new(
+            CONFIGURATION,
+            format!("`127.0.0.1:{port}` can't be listened on: {error}; choose another `--port`"),
+        )
+    })?;
     let port = listener.local_addr()?.port();
     let hosts = ["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}"));
     let url = format!("http://{}/", hosts[0]);

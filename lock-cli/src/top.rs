@@ -2,7 +2,7 @@
 
 use crate::args::{List, Server};
 use crate::connect::connect_to_look;
-use crate::exit::{DONE, Failure};
+use crate::exit::{DONE, Failure, UNAVAILABLE};
 use crate::list::{Unlisted, chosen, longest, overview, say_unlisted};
 use crate::output::{clear, height, print, print_json};
 use crate::show::object;
@@ -21,13 +21,21 @@ pub(crate) async fn top(
 ) -> Result<u8, Failure> {
     let locks = connect_to_look(server).await?;
     loop {
-        look(&locks, options, as_json).await?;
+        let looked = look(&locks, options, as_json).await;
         let Some(every) = every else {
-            return Ok(DONE);
+            return looked.map(|()| DONE);
+        };
+        // What was printed last stays on the screen.
+        let is_known = match looked {
+            Err(outage) if outage.code == UNAVAILABLE => {
+                outage.report(as_json);
+                false
+            }
+            looked => looked.map(|()| true)?,
         };
         tokio::time::sleep(every).await;
         let _ = locks.ask_for_reports().await;
-        if !as_json {
+        if is_known && !as_json {
             clear();
         }
     }

@@ -191,8 +191,8 @@ pub enum LostCause {
     Expired,
     /// The `ttl` of a lock without renewal (`renew = false`) has passed.
     NotRenewed,
-    /// The server reported that this holder does not own the lock: a client deleted or overwrote the key, or
-    /// the server lost it.
+    /// The server reported that this holder does not own the lock: a client deleted or overwrote the key, the
+    /// server lost it, or an operator took the lock by force while this process did not listen.
     NotOwner,
     /// The lock was held for the whole `max_hold`.
     MaxHold,
@@ -442,7 +442,7 @@ impl fmt::Display for LostCause {
             }
             LostCause::NotOwner => {
                 "the server reports that this holder does not own it; the key was deleted, evicted or \
-                 overwritten"
+                 overwritten, or an operator has taken the lock by force"
             }
             LostCause::InsufficientTime => {
                 "the remaining lease is shorter than requested; raise `ttl`"

@@ -19,7 +19,8 @@ pub enum Revocation {
     },
     /// Its holders do not have it any more, but their processes do not say that they have stopped: **their bodies may still
     /// run**. A lease has ended while its process was stopped or cut off, another operator has taken the lock by force, or
-    /// a process has ended. A holder that has turned it into a read lock runs, too.
+    /// a process has ended. A holder that has turned it into a read lock runs, too. A process that does not listen yet may
+    /// as well have released the lock: it listens once it has waited, or has held a lock until its renewal.
     #[non_exhaustive]
     Unconfirmed {
         /// After how long they did not have it.

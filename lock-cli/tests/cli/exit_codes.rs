@@ -194,3 +194,11 @@ fn refused_commands_are_named() {
     );
     assert!(!errors.contains("secret"), "{errors}");
 }
+
+#[test]
+fn port_that_is_in_use_is_named() {
+    let server = Server::start();
+    let line = format!("serve --port {}", server.port());
+    let complaint = format!("`127.0.0.1:{}` can't be listened on: ", server.port());
+    exits(&server.url(), &line, &[], 78, &complaint);
+}

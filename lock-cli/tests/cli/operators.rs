@@ -11,7 +11,7 @@ use lock_test_support::time::{eventually, patient, soon};
 use lock_test_support::worker::Worker;
 use lock_test_support::zookeeper::ZooKeeper;
 use serde_json::Value;
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -163,8 +163,12 @@ fn revoked_command_stops_and_the_next_one_runs() {
     assert_eq!(stuck.ends().code(), Some(124));
     next.expect("enters");
     next.succeeds();
-    let (status, said, _) = revoke(&server, &["order:42"]);
+    let (status, said, errors) = revoke(&server, &["order:42"]);
     assert_eq!((status, &*said), (0, "order:42: free\n"));
+    assert!(
+        errors.contains("this is the prefix `lock:` of `redis://"),
+        "{errors}"
+    );
 }
 
 #[test]
@@ -230,9 +234,9 @@ fn repeated_ask_means_the_same_holder() {
     assert_eq!(slow.ends().code(), Some(124));
     next.expect("enters");
 
-    let (status, _, errors) = repeated(&["--token", token]);
-    assert_eq!(status, 2, "{errors}");
-    assert!(errors.contains("nothing was done"), "{errors}");
+    let (status, said, errors) = repeated(&["--token", token]);
+    assert_eq!((status, &*said), (0, "k: not held with that token\n"));
+    assert!(errors.contains(", who is not asked"), "{errors}");
     let (status, _, errors) = repeated(&[]);
     assert_eq!(status, 2, "{errors}");
     assert!(errors.contains("`k` is held by "), "{errors}");
@@ -361,7 +365,7 @@ fn lock_of_another_client_is_never_asked_for() {
         "{said}"
     );
     let (status, said, _) = revoke(&server, &["k", "--yes", "--token", "worker-8", "--force"]);
-    assert_eq!(status, 2, "{said}");
+    assert_eq!((status, &*said), (0, "k: not held with that token\n"));
     assert_eq!(server.query::<String>("GET lock:k"), "worker-7");
     let (status, said, _) = revoke(&server, &["k", "--yes", "--token", "worker-7", "--force"]);
     assert_eq!(status, 0, "{said}");
@@ -494,17 +498,29 @@ async fn kept_lock_is_shown_as_such() {
     locks.shutdown().await;
 }
 
+/// Also after an outage of the server.
 #[test]
 fn top_is_shown_again_and_again() {
-    let server = Server::start();
+    let mut server = Server::start();
     let mut holder = hold(&server, "order:42");
     let mut watch = locks(&server.url(), "top --watch --every 100ms --json", &[]);
-    let mut watch = watch.stdout(Stdio::piped()).spawn().unwrap();
-    let lines = BufReader::new(watch.stdout.take().unwrap()).lines();
-    for line in lines.take(3) {
-        let found: Value = serde_json::from_str(&line.unwrap()).unwrap();
+    let watch = watch.stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut watch = watch.spawn().unwrap();
+    let objects = |output: Box<dyn Read>| {
+        let lines = BufReader::new(output).lines();
+        lines.map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap())
+    };
+    let mut found = objects(Box::new(watch.stdout.take().unwrap()));
+    let mut errors = objects(Box::new(watch.stderr.take().unwrap()));
+    for found in found.by_ref().take(3) {
         assert_eq!(found["key"], "order:42");
     }
+    server.kill();
+    assert_eq!(errors.next().unwrap()["code"], 69);
+    server.restart();
+    holder.kill();
+    let mut holder = hold(&server, "order:43");
+    assert!(found.any(|found| found["key"] == "order:43"));
     watch.kill().unwrap();
     watch.wait().unwrap();
     holder.order("end");
