@@ -25,6 +25,8 @@ pub(crate) struct Claim {
     pub(crate) lease: Option<LeaseInfo>,
     pub(crate) votes: Option<(usize, usize)>,
     pub(crate) callers: u64,
+    /// Which of the calls of its process has the lock.
+    pub(crate) handoffs: Option<u32>,
     pub(crate) silent: Option<Duration>,
 }
 
@@ -95,6 +97,7 @@ impl Claim {
             lease: claim.lease(),
             votes: claim.votes(),
             callers: claim.callers().unwrap_or(1),
+            handoffs: claim.handoffs(),
             silent: age.filter(|age| *age > SILENT),
         }
     }

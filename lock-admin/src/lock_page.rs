@@ -184,6 +184,9 @@ fn form(holder: &Claim, now: SystemTime, named: &Named) -> Markup {
             input type="hidden" name=(name) value=(value);
             input type="hidden" name="holder" value=(holder.token);
             input type="hidden" name="seen" value=(millis(now));
+            @if let Some(handoffs) = holder.handoffs {
+                input type="hidden" name="handoffs" value=(handoffs);
+            }
             label {
                 @if holder.is_kept { "Why it has to give the lock back" } @else { "Why it has to stop" }
                 input type="text" name="reason" required maxlength=(REASON) autocomplete="off";

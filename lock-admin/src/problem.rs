@@ -179,6 +179,7 @@ mod tests {
             lease: None,
             votes: None,
             callers: 1,
+            handoffs: None,
             silent: None,
         }
     }

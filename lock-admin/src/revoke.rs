@@ -62,11 +62,14 @@ pub(crate) async fn revoke(
         Err(error) => return failed(&reason(&error)),
     };
     let mut holders = found.holders().iter();
-    let Some(holder) = holders.find(|it| it.token() == token) else {
+    if !holders.any(|it| it.token() == token) {
         return stale();
-    };
-    let revoke = options.manager.revoke(&*named.key).holder(holder);
-    let revoke = revoke.seen(since(seen));
+    }
+    let mut revoke = options.manager.revoke(&*named.key).token(token);
+    // The call that was shown, if its process had reported which it is.
+    if let Some(handoffs) = field("handoffs").and_then(|it| it.parse().ok()) {
+        revoke = revoke.handoffs(handoffs);
+    }
     let revoked = revoke.by(operator).reason(why).grace(GRACE).await;
     let key = options.shown(&named.key);
     match revoked {

@@ -2,11 +2,9 @@
 
 use crate::process::ProcessId;
 use crate::process_info::{ProcessInfo, ReportedHold, ReportedWait};
-use crate::util::time::elapsed_since;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
-use tokio::time::Instant;
 
 /// A lock, as [`LockManager::inspect`](crate::LockManager::inspect) found it.
 ///
@@ -45,8 +43,6 @@ pub struct ClaimInfo {
     pub(crate) lease: Option<LeaseInfo>,
     pub(crate) votes: Option<(usize, usize)>,
     pub(crate) report: Option<ClaimReport>,
-    /// When it was seen.
-    pub(crate) seen: Instant,
 }
 
 /// What its process has told of a claim.
@@ -182,6 +178,13 @@ impl ClaimInfo {
         Some(self.hold()?.held.saturating_add(age))
     }
 
+    /// Returns how many calls of the process had the lock before that one, under the same token: the process hands a lock on
+    /// without a request to the server. Which of its calls has the lock is known by the token and this number.
+    #[must_use]
+    pub fn handoffs(&self) -> Option<u32> {
+        Some(self.hold()?.handoffs)
+    }
+
     /// Returns `true` if no call holds the lock: the process keeps it for its next one, and gives it back as soon as another
     /// process waits for it, see [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). `false`, too, if the process does not tell.
     ///
@@ -208,24 +211,6 @@ impl ClaimInfo {
     #[must_use]
     pub fn callers(&self) -> Option<u64> {
         Some(self.report.as_ref()?.wait.as_ref()?.callers)
-    }
-
-    /// Returns the time since it was seen.
-    pub(crate) fn since_seen(&self) -> Duration {
-        elapsed_since(self.seen)
-    }
-
-    /// Returns `false` if its process reports that another call has got the lock since this claim was seen.
-    pub(crate) fn may_be_held_since(&self, seen: Duration) -> bool {
-        /// A report is measured in the process, and its age by the server.
-        const TOLERANCE: Duration = Duration::from_millis(200);
-        // Readers join one another, and an old report tells nothing of unknown age.
-        let is_telling = |report: &&ClaimReport| {
-            self.mode != Mode::Read && report.process.age.is_some() && report.hold.is_some()
-        };
-        let report = self.report.as_ref().filter(is_telling);
-        let held = report.and_then(|_| self.held_for());
-        held.is_none_or(|held| held + TOLERANCE >= seen)
     }
 
     /// Returns `false` if it is in the way of others without holding the lock.

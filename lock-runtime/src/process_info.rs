@@ -41,7 +41,7 @@ pub struct ProcessInfo {
     pub(crate) unlisted: Unlisted,
 }
 
-/// How many locks a report does not name. One that is renewed while it is composed may count twice.
+/// How many locks a report does not name. One that is about to be renewed while it is composed may be left out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unlisted {
     /// By guards.
@@ -71,6 +71,8 @@ pub(crate) struct ReportedHold {
     pub(crate) token: Box<str>,
     /// For how long its present guard has had it, or the process has kept it.
     pub(crate) held: Duration,
+    /// How many guards of the process had it before, one after the other.
+    pub(crate) handoffs: u32,
     pub(crate) is_kept: bool,
     pub(crate) template: Box<str>,
     pub(crate) place: Box<str>,

@@ -254,6 +254,9 @@ pub const CASES: &[Case] = cases! {
             process_that_has_waited_hears_asks
             one_of_several_holders_is_revoked
             lock_that_was_passed_on_is_not_revoked_from_the_next_body
+            holder_that_is_downgraded_meanwhile_has_not_stopped
+            call_for_several_keys_gives_up_any_that_it_has
+            a_hundred_holders_of_one_process_are_known_to_have_stopped
             guard_without_its_manager_is_revoked
             min_hold_ends_with_a_revocation
             downgraded_holder_is_no_longer_meant

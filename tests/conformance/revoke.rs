@@ -295,6 +295,69 @@ pub async fn lock_that_was_passed_on_is_not_revoked_from_the_next_body(fixture: 
     locks.shutdown().await;
 }
 
+/// Its body goes on under the token of a reader.
+pub async fn holder_that_is_downgraded_meanwhile_has_not_stopped(fixture: Fixture) {
+    if !fixture.hears_asks() || !fixture.has_permits() {
+        return;
+    }
+    let locks = listening(&fixture).await;
+    // An answer that does not come is awaited for so long.
+    let config = fixture.config().command_timeout(millis(500));
+    let other = fixture.connect(config).await;
+    for turn in 0..8 {
+        let key = fixture.key(&format!("row {turn}"));
+        let writer = held(&locks, &key).await;
+        let revoke = other.revoke(&*key).grace(millis(200)).into_future();
+        let (revoked, reader) = soon(async { tokio::join!(revoke, writer.downgrade()) }).await;
+        if let Ok(reader) = reader {
+            let stopped = matches!(revoked, Ok(Revocation::Stopped { .. }));
+            assert!(!stopped || !reader.is_valid(), "turn {turn}: {revoked:?}");
+            let _ = reader.release().await;
+        }
+    }
+    locks.shutdown().await;
+    other.shutdown().await;
+}
+
+/// None of the keys that it has stays behind.
+pub async fn call_for_several_keys_gives_up_any_that_it_has(fixture: Fixture) {
+    if !fixture.hears_asks() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    for given_up in [0, 1] {
+        let keys = ["a", "b", "z"].map(|name| fixture.key(&format!("{name} {given_up}")));
+        let last = held(other, &keys[2]).await;
+        let several = locks.lock_all(keys.clone()).ttl(TTL).wait(LONG);
+        let call = tokio::spawn(several.acquire());
+        fixture.until_waiting(&keys[2], 1).await;
+        soon(asked(other.revoke(&*keys[given_up]))).await.unwrap();
+        last.release().await.unwrap();
+        if let Ok(guard) = soon(call).await.unwrap() {
+            assert!(guard.is_valid(), "key {given_up}");
+        }
+    }
+    locks.shutdown().await;
+}
+
+pub async fn a_hundred_holders_of_one_process_are_known_to_have_stopped(fixture: Fixture) {
+    if !fixture.hears_asks() || !fixture.has_permits() {
+        return;
+    }
+    let (locks, other) = (listening(&fixture).await, fixture.other());
+    let key = fixture.key("row");
+    let mut guards = Vec::new();
+    for _ in 0..100 {
+        guards.push(lock(&locks, &key).permits(100).acquire().await.unwrap());
+    }
+    let revoke = asked(other.revoke(&*key).all());
+    for guard in guards {
+        obeyed(guard).await;
+    }
+    soon(revoke).await.unwrap();
+    locks.shutdown().await;
+}
+
 pub async fn revoked_key_ends_nested_bodies_and_those_of_several_keys(fixture: Fixture) {
     if !fixture.hears_asks() {
         return;

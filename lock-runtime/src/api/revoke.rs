@@ -5,7 +5,6 @@ use crate::lock::inner::ManagerInner;
 use crate::lock::revoke::{Demand, Whom, revoke};
 use crate::lock_info::ClaimInfo;
 use crate::revocation::Revocation;
-use crate::util::time::now;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -48,26 +47,29 @@ impl Revoke {
     }
 
     /// Means this holder alone, as [`inspect`](crate::LockManager::inspect) found it, and as long as its body runs: not another
-    /// body of the same process to which the lock was passed on meanwhile.
-    pub fn holder(mut self, holder: &ClaimInfo) -> Self {
-        self.demand.whom = Whom::Holder(Box::new(holder.clone()));
-        self
-    }
-
-    /// Says how long ago the [holder](Self::holder) was seen, if only its token is left of that, as in a form that is sent a
-    /// minute after its page was made: a body that has got the lock since is not meant.
-    pub fn seen(mut self, ago: Duration) -> Self {
-        if let Whom::Holder(holder) = &mut self.demand.whom
-            && let Some(then) = now().checked_sub(ago)
-        {
-            holder.seen = holder.seen.min(then);
+    /// body of the same process to which the lock was handed on meanwhile. If the process had not
+    /// [reported](ClaimInfo::handoffs) which of its bodies has the lock, the one is meant that has it when the process hears.
+    pub fn holder(self, holder: &ClaimInfo) -> Self {
+        let handoffs = holder.handoffs();
+        let this = self.token(holder.token());
+        match handoffs {
+            Some(handoffs) => this.handoffs(handoffs),
+            None => this,
         }
-        self
     }
 
     /// Means the holder with that [token](ClaimInfo::token) alone.
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.demand.whom = Whom::Token(token.into().into());
+        self.demand.whom = Whom::Token(token.into().into(), None);
+        self
+    }
+
+    /// Means no body to which the process of the holder with that [token](Self::token) has handed the lock on after so many
+    /// [handoffs](ClaimInfo::handoffs). Without a token it means nothing.
+    pub fn handoffs(mut self, handoffs: u32) -> Self {
+        if let Whom::Token(_, meant) = &mut self.demand.whom {
+            *meant = Some(handoffs);
+        }
         self
     }
 

@@ -3,7 +3,9 @@
 use crate::engine::token::Token;
 use crate::lock::report::text::{Fields, field};
 use std::fmt;
-use std::time::Duration;
+
+/// Whichever body has the lock.
+const ANY: &str = "*";
 
 /// A text that all processes receive which listen.
 #[derive(Clone, Debug, PartialEq)]
@@ -11,7 +13,7 @@ pub(crate) enum Ask {
     /// To report at once.
     Report,
     /// To give a lock up.
-    Revoke(Wanted),
+    Revoke(RevokeRequest),
     /// The answer: the body that was to give up the lock with this token runs no more.
     Stopped(Token, Stop),
 }
@@ -21,19 +23,20 @@ pub(crate) enum Ask {
 pub(crate) enum Stop {
     /// It was asked, and has ended.
     Ended,
-    /// Another body of the process has the lock now.
-    PassedOn,
+    /// Another body of the process has the lock now, which it has handed on more often than this.
+    PassedOn(u32),
     /// None runs under that token. The process may not know yet that the server has granted it the lock.
     Absent,
 }
 
-/// A lock that somebody wants back.
+/// The wish that a holder gives its lock up.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Wanted {
-    /// Whoever holds it with this token is meant,
+pub(crate) struct RevokeRequest {
+    /// The holder's token.
     pub(crate) token: Token,
-    /// if its present guard has had it for so long.
-    pub(crate) held_for: Duration,
+    /// Not if the process has handed the lock on more often than this by now: the body that is meant has ended. `None`
+    /// means whichever body has the lock.
+    pub(crate) handoffs: Option<u32>,
     pub(crate) by: Box<str>,
     pub(crate) reason: Box<str>,
 }
@@ -44,9 +47,12 @@ impl Ask {
         let mut fields = Fields::of(text);
         match fields.next()? {
             "report" => Some(Ask::Report),
-            "revoke" => Some(Ask::Revoke(Wanted {
+            "revoke" => Some(Ask::Revoke(RevokeRequest {
                 token: Token::parse(fields.next()?)?,
-                held_for: Duration::from_millis(fields.number()?),
+                handoffs: match fields.next()? {
+                    ANY => None,
+                    number => Some(number.parse().ok()?),
+                },
                 by: fields.text()?,
                 reason: fields.text()?,
             })),
@@ -54,7 +60,7 @@ impl Ask {
                 Token::parse(fields.next()?)?,
                 match fields.next()? {
                     "ended" => Stop::Ended,
-                    "passed-on" => Stop::PassedOn,
+                    "passed-on" => Stop::PassedOn(fields.number()?),
                     "absent" => Stop::Absent,
                     _ => return None,
                 },
@@ -68,23 +74,20 @@ impl fmt::Display for Ask {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Ask::Report => f.write_str("report"),
-            Ask::Revoke(Wanted {
+            Ask::Revoke(RevokeRequest {
                 token,
-                held_for,
+                handoffs,
                 by,
                 reason,
             }) => {
-                let held_for = held_for.as_millis();
+                let handoffs = handoffs.map_or(ANY.to_owned(), |number| number.to_string());
                 let (by, reason) = (field(by), field(reason));
-                write!(f, "revoke\t{token}\t{held_for}\t{by}\t{reason}")
+                write!(f, "revoke\t{token}\t{handoffs}\t{by}\t{reason}")
             }
-            Ask::Stopped(token, how) => {
-                let how = match how {
-                    Stop::Ended => "ended",
-                    Stop::PassedOn => "passed-on",
-                    Stop::Absent => "absent",
-                };
-                write!(f, "stopped\t{token}\t{how}")
+            Ask::Stopped(token, Stop::Ended) => write!(f, "stopped\t{token}\tended"),
+            Ask::Stopped(token, Stop::Absent) => write!(f, "stopped\t{token}\tabsent"),
+            Ask::Stopped(token, Stop::PassedOn(handoffs)) => {
+                write!(f, "stopped\t{token}\tpassed-on\t{handoffs}")
             }
         }
     }
@@ -99,15 +102,15 @@ mod tests {
     #[test]
     fn an_ask_is_parsed_as_it_was_written() {
         let token = Token::draw(ProcessId::random());
-        for (token, ms) in [(token, 0), (token.with_limit(Limit::UNLIMITED), 700)] {
-            let ask = Ask::Revoke(Wanted {
+        for (token, handoffs) in [(token, Some(7)), (token.with_limit(Limit::UNLIMITED), None)] {
+            let ask = Ask::Revoke(RevokeRequest {
                 token,
-                held_for: Duration::from_millis(ms),
+                handoffs,
                 by: "ann\tb\n".into(),
                 reason: "a\\b \u{1b}[31m".into(),
             });
             assert_eq!(Ask::parse(&ask.to_string()), Some(ask));
-            for how in [Stop::Ended, Stop::PassedOn, Stop::Absent] {
+            for how in [Stop::Ended, Stop::PassedOn(7), Stop::Absent] {
                 let answer = Ask::Stopped(token, how);
                 assert_eq!(Ask::parse(&answer.to_string()), Some(answer));
             }
@@ -130,6 +133,7 @@ mod tests {
             "renew\tall".into(),
             format!("stopped\t{token}"),
             format!("stopped\t{token}\tno"),
+            format!("stopped\t{token}\tpassed-on"),
             "stopped\tworker-7\tended".into(),
         ] {
             assert_eq!(Ask::parse(&text), None, "{text:?}");

@@ -56,13 +56,13 @@ impl Gathering {
         let Some(guards) = &mut stage.guards else {
             return drop(stage);
         };
-        let is_first = guards.is_empty();
+        let before = guards.len();
         guards.extend(added);
-        let first = guards.first().filter(|_| is_first);
-        let first = first.map(|guard| guard.hold().clone());
+        let added = guards[before..].iter().map(|guard| guard.hold().clone());
+        let added: Vec<_> = added.collect();
         drop(stage);
-        // One of the holds is enough for the watchdog to look at all of them.
-        if let Some(hold) = first {
+        // Whichever of them has to be given up, all are.
+        for hold in added {
             hold.withdraw_at(until, self.gathered.clone());
         }
     }

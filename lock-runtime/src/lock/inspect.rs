@@ -11,7 +11,7 @@ use crate::lock_info::{ClaimInfo, ClaimReport, LockInfo, Mode};
 use crate::options::validate_key;
 use crate::process::ProcessId;
 use crate::process_info::{ProcessInfo, Unlisted};
-use crate::util::time::{deadline_in, now};
+use crate::util::time::deadline_in;
 use std::collections::HashMap;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -110,7 +110,6 @@ fn claim(token: Box<str>) -> ClaimInfo {
         lease: None,
         votes: None,
         report: None,
-        seen: now(),
     }
 }
 

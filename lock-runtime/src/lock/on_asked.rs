@@ -3,7 +3,7 @@
 use crate::engine::error::EngineError;
 use crate::engine::token::Token;
 use crate::error::Holder;
-use crate::lock::asks::{Ask, Stop, Wanted};
+use crate::lock::asks::{Ask, RevokeRequest, Stop};
 use crate::lock::context::Context;
 use crate::lock::shared::Shared;
 use crate::util::time::deadline_in;
@@ -25,11 +25,11 @@ impl Shared {
     }
 
     /// Returns `true` if this process has made the token.
-    fn has_made(&self, wanted: &Wanted) -> bool {
+    fn has_made(&self, wanted: &RevokeRequest) -> bool {
         matches!(wanted.token.holder(), Holder::Process { id, .. } if id == self.context.process)
     }
 
-    fn on_wanted(self: &Arc<Self>, wanted: Wanted) {
+    fn on_wanted(self: &Arc<Self>, wanted: RevokeRequest) {
         // Whoever wants a lock back wants to know who has it now.
         self.context.reporter.on_asked();
         if self.asks.add(wanted) {
@@ -43,30 +43,30 @@ impl Shared {
     }
 
     /// Gives up the locks that are wanted back, as far as this process holds them, and says which bodies have stopped.
-    async fn give_up(&self, asks: &[Wanted]) {
+    async fn give_up(&self, asks: &[RevokeRequest]) {
         for wanted in asks {
             self.retained.end(wanted.token);
         }
-        let mut running = HashSet::new();
-        let mut passed_on = HashSet::new();
+        let mut held = HashSet::new();
+        let mut answers = Vec::new();
         let asked = self.each_hold(|hold| {
             let token = hold.token();
-            for wanted in asks.iter().filter(|wanted| wanted.token == token) {
-                match hold.revoke(wanted) {
-                    true => running.insert(token),
-                    false => passed_on.insert(token),
-                };
+            for ask in asks.iter().filter(|ask| ask.token == token) {
+                held.insert(token);
+                if let (false, Some(handoffs)) = (hold.revoke(ask), ask.handoffs) {
+                    answers.push((token, Stop::PassedOn(handoffs)));
+                }
             }
+            // The body goes on under the token of a reader.
+            held.extend(hold.replaces());
         });
         asked.await;
-        let may_run = |token| running.contains(&token) || self.lost.contains(token);
-        for Wanted { token, .. } in asks.iter().filter(|wanted| !may_run(wanted.token)) {
-            let how = match passed_on.contains(token) {
-                true => Stop::PassedOn,
-                false => Stop::Absent,
-            };
+        let tokens = asks.iter().map(|ask| ask.token);
+        let is_absent = |token: &Token| !held.contains(token) && !self.lost.contains(*token);
+        answers.extend(tokens.filter(is_absent).map(|token| (token, Stop::Absent)));
+        for (token, how) in answers {
             // Whoever does not hear it asks again.
-            let _ = self.context.say_stopped(*token, how).await;
+            let _ = self.context.say_stopped(token, how).await;
         }
     }
 }

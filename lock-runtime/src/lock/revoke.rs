@@ -3,10 +3,10 @@
 use crate::engine::operations::Taken;
 use crate::engine::token::Token;
 use crate::error::LockError;
-use crate::lock::asks::{Ask, Stop, Wanted};
+use crate::lock::asks::{Ask, RevokeRequest, Stop};
 use crate::lock::context::Context;
 use crate::lock::inspect::{inspect, viewed};
-use crate::lock_info::{ClaimInfo, LockInfo};
+use crate::lock_info::{ClaimInfo, LockInfo, Mode};
 use crate::revocation::Revocation;
 use crate::trace;
 use crate::util::time::{deadline_in, elapsed_since, now};
@@ -21,6 +21,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// After how many looks the ask is repeated: its message may have been lost, or have come before the hold.
 const REPEAT: u32 = 10;
 
+/// How many processes are asked at once whether they have stopped.
+const AT_ONCE: usize = 32;
+
 /// Whom to revoke a lock from, and how.
 pub(crate) struct Demand {
     pub(crate) whom: Whom,
@@ -34,10 +37,22 @@ pub(crate) enum Whom {
     /// The one that holds it.
     Sole,
     All,
-    /// The one with that token.
-    Token(Box<str>),
-    /// The body that had it when this was seen.
-    Holder(Box<ClaimInfo>),
+    /// The one with that token; not a body to which its process has handed the lock on after more handoffs than that.
+    Token(Box<str>, Option<u32>),
+}
+
+impl Demand {
+    fn handoffs(&self) -> Option<u32> {
+        match self.whom {
+            Whom::Token(_, handoffs) => handoffs,
+            Whom::Sole | Whom::All => None,
+        }
+    }
+
+    /// Returns `true` if the body has ended that is meant, once those have that got the lock by so many handoffs.
+    fn ends_by(&self, handoffs: u32) -> bool {
+        self.handoffs().is_some_and(|it| it <= handoffs)
+    }
 }
 
 pub(crate) async fn revoke(
@@ -117,7 +132,7 @@ impl Stopping<'_> {
         let (context, key) = (self.context, self.key);
         let mut left = self.meant.clone();
         // Another client cannot be asked.
-        let can_be_asked = left.iter().any(|it| wanted(it, self.demand).is_some());
+        let can_be_asked = left.iter().any(|it| request(it, self.demand).is_some());
         if can_be_asked {
             self.listen().await;
         }
@@ -152,22 +167,29 @@ impl Stopping<'_> {
     /// may have ended, or another may have taken the lock, while a body runs on. Waits for at most a command timeout.
     async fn have_all(&mut self) -> bool {
         let deadline = deadline_in(self.context.command_timeout);
-        let can_tell = |it: &ClaimInfo| wanted(it, self.demand).is_some();
+        let can_tell = |it: &ClaimInfo| request(it, self.demand).is_some();
         while !self.is_over() && self.meant.iter().all(can_tell) && now() < deadline {
-            let sent = send(self.context, self.key, &self.meant, self.demand).await;
+            // No more than there is room for, there and here.
+            let missing = self.meant.iter().filter(|it| !self.has_stopped(it));
+            let missing: Vec<_> = missing.take(AT_ONCE).cloned().collect();
+            let sent = send(self.context, self.key, &missing, self.demand).await;
             if sent.is_err() {
                 break;
             }
             let again = deadline_in(LOOK * REPEAT).min(deadline);
-            self.hear(again, true, Self::is_over).await;
+            let have = |it: &Self| missing.iter().all(|holder| it.has_stopped(holder));
+            self.hear(again, true, have).await;
         }
         self.is_over()
     }
 
     fn is_over(&self) -> bool {
-        let token = |it: &ClaimInfo| Token::parse(&it.token);
-        let mut tokens = self.meant.iter().map(token);
-        tokens.all(|token| token.is_some_and(|token| self.stopped.contains(&token)))
+        self.meant.iter().all(|it| self.has_stopped(it))
+    }
+
+    fn has_stopped(&self, holder: &ClaimInfo) -> bool {
+        let token = Token::parse(&holder.token);
+        token.is_some_and(|token| self.stopped.contains(&token))
     }
 
     /// Hears answers until then, or until one comes that is awaited. `gone`: none that is meant holds the lock any more.
@@ -176,8 +198,8 @@ impl Stopping<'_> {
         let heard = async {
             while !is_awaited(self) {
                 match self.answers.recv().await {
-                    // It passes the same token on.
-                    Ok((token, Stop::PassedOn)) => {
+                    // It passes the same token on. Another operator may mean the body that has it now.
+                    Ok((token, Stop::PassedOn(handoffs))) if self.demand.ends_by(handoffs) => {
                         let is_other = |it: &ClaimInfo| Token::parse(&it.token) != Some(token);
                         self.meant.retain(is_other);
                     }
@@ -197,16 +219,14 @@ fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
     let holders = found.holders();
     match whom {
         Whom::All => Ok(holders.to_vec()),
-        Whom::Holder(seen) => {
-            let meant = holders.iter().filter(|it| it.token == seen.token);
-            Ok(meant
-                .filter(|it| it.may_be_held_since(seen.since_seen()))
-                .cloned()
-                .collect())
-        }
-        Whom::Token(token) => {
+        Whom::Token(token, handoffs) => {
             let meant = holders.iter().filter(|it| it.token == *token);
-            Ok(meant.cloned().collect())
+            let has_it = |it: &&ClaimInfo| {
+                let meant = handoffs.filter(|_| it.mode != Mode::Read);
+                let both = it.handoffs().zip(meant);
+                both.is_none_or(|(now, then)| now <= then)
+            };
+            Ok(meant.filter(has_it).cloned().collect())
         }
         Whom::Sole => {
             // A member of a quorum may have one that holds nothing, and is in the way.
@@ -224,14 +244,11 @@ fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
 }
 
 /// Returns what the holder's process is asked; `None` for another client.
-fn wanted(holder: &ClaimInfo, demand: &Demand) -> Option<Wanted> {
+fn request(holder: &ClaimInfo, demand: &Demand) -> Option<RevokeRequest> {
     holder.process()?;
-    Some(Wanted {
+    Some(RevokeRequest {
         token: Token::parse(&holder.token)?,
-        held_for: match &demand.whom {
-            Whom::Holder(seen) => seen.since_seen(),
-            Whom::Sole | Whom::All | Whom::Token(_) => Duration::ZERO,
-        },
+        handoffs: demand.handoffs(),
         by: demand.by.as_str().into(),
         reason: demand.reason.as_str().into(),
     })
@@ -243,9 +260,9 @@ async fn send(
     holders: &[ClaimInfo],
     demand: &Demand,
 ) -> Result<(), LockError> {
-    for wanted in holders.iter().filter_map(|it| wanted(it, demand)) {
+    for request in holders.iter().filter_map(|it| request(it, demand)) {
         let deadline = deadline_in(context.command_timeout);
-        let ask = Ask::Revoke(wanted).to_string();
+        let ask = Ask::Revoke(request).to_string();
         let sent = context.engine.ask(&ask, deadline).await;
         sent.map_err(|error| context.unavailable(&context.name_of(key), error))?;
     }
@@ -303,6 +320,23 @@ mod tests {
             pinned: false,
             fencing_token,
         }
+    }
+
+    /// Another operator may mean the body before.
+    #[test]
+    fn handoff_ends_the_body_that_had_the_lock_before() {
+        let ends = |handoffs, by| {
+            let demand = Demand {
+                whom: Whom::Token("?".into(), handoffs),
+                by: String::new(),
+                reason: String::new(),
+                grace: Duration::ZERO,
+                force: false,
+            };
+            demand.ends_by(by)
+        };
+        assert!(ends(Some(2), 2) && ends(Some(2), 3));
+        assert!(!ends(Some(3), 2) && !ends(None, 2));
     }
 
     #[test]

@@ -73,6 +73,8 @@ struct State {
     is_kept: bool,
     /// A read hold is about to replace this one.
     replaced: bool,
+    /// The token of the exclusive hold that this read hold has replaced.
+    replaces: Option<Token>,
     /// A transaction may rely on the guard: the server must know when another guard comes.
     has_proof: bool,
     /// The guards that may not have been picked up yet.
@@ -139,6 +141,7 @@ impl Hold {
             is_lazy: false,
             is_kept: false,
             replaced: false,
+            replaces: None,
             has_proof: false,
             offers: Vec::new(),
             records: GuardRecords::default(),

@@ -6,7 +6,7 @@ use crate::engine::lease::Lease;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::LostCause;
-use crate::lock::asks::Wanted;
+use crate::lock::asks::RevokeRequest;
 use crate::lock::hold::{Hold, State};
 use crate::lock::renewal_timing;
 use crate::lock::watchdog::renewable::{Renewable, Renewal, Since};
@@ -199,6 +199,7 @@ impl Renewable for Hold {
         ReportedHold {
             token: self.token.to_string().into(),
             held: time::elapsed_since(state.guard_since),
+            handoffs: state.handoffs,
             is_kept: state.is_kept,
             template: site.map_or("", Site::template).into(),
             place: site.map(Site::place).unwrap_or_default().into(),
@@ -207,8 +208,12 @@ impl Renewable for Hold {
         }
     }
 
-    fn revoke(&self, wanted: &Wanted) -> bool {
-        self.give_up(wanted)
+    fn revoke(&self, request: &RevokeRequest) -> bool {
+        self.give_up(request)
+    }
+
+    fn replaces(&self) -> Option<Token> {
+        self.state().replaces
     }
 
     #[cfg(feature = "testing")]

@@ -69,6 +69,7 @@ impl Hold {
         // A transaction may still run under the exclusive lock: who comes next asks the server.
         state.has_proof = has_proof;
         state.guard_since = guard_since;
+        state.replaces = Some(self.token);
         next.reschedule(&mut state, (time::now(), now));
         drop(state);
         Ok(next)

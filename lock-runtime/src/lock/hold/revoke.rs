@@ -1,29 +1,26 @@
-//! Giving a lock up that somebody wants back.
+//! Giving a lock up that an operator wants back.
 
 use crate::error::LostCause;
 use crate::event::LockEvent;
-use crate::lock::asks::Wanted;
+use crate::limit::Limit;
+use crate::lock::asks::RevokeRequest;
 use crate::lock::hold::{Hold, Phase};
 use crate::trace;
-use crate::util::time;
 
 impl Hold {
     /// Asks the guards to end: a body is canceled at its next await, and then the lock is released. Until then the lease is
-    /// renewed: a body that does not get there still runs, and must stay the only one. Returns `false` if the present guard
-    /// has not had the lock for so long: then the hold was passed on to another body than the one that is meant.
-    pub(super) fn give_up(&self, wanted: &Wanted) -> bool {
-        let Wanted {
-            held_for,
-            by,
-            reason,
-            ..
-        } = wanted;
+    /// renewed: a body that does not get there still runs, and must stay the only one. Returns `false` if the body that is
+    /// meant has ended, and the lock was handed on.
+    pub(super) fn give_up(&self, request: &RevokeRequest) -> bool {
+        let RevokeRequest { by, reason, .. } = request;
         let state = self.state();
         if state.is_kept {
             self.end_keeping(state);
             return true;
         }
-        if time::elapsed_since(state.guard_since) < *held_for {
+        // Readers run side by side.
+        let is_one = self.limit() != Limit::UNLIMITED;
+        if is_one && request.handoffs.is_some_and(|it| it < state.handoffs) {
             return false;
         }
         if state.phase != Phase::Held {

@@ -7,12 +7,14 @@ use crate::lock::report::text::MOST;
 use crate::lock::watchdog::Watchdog;
 use crate::lock::watchdog::renewable::{Renewable, Since};
 use crate::process_info::{ReportedHold, ReportedWait, Unlisted};
+use std::collections::HashSet;
 use std::sync::Arc;
 
 /// Returns the holds whose guards have had them longest, and if there is room, those that are kept without a guard. Counts
 /// the others.
 pub(crate) async fn longest_holds(watchdog: &Watchdog, more: &mut Unlisted) -> Vec<ReportedHold> {
     let mut longest: Vec<(Since, Arc<dyn Renewable>)> = Vec::new();
+    let mut counted = HashSet::new();
     let mut after = None;
     while let Some((last, holds)) = watchdog.portion(after) {
         longest.extend(
@@ -25,8 +27,10 @@ pub(crate) async fn longest_holds(watchdog: &Watchdog, more: &mut Unlisted) -> V
         longest.sort_by_key(identity);
         // One that was renewed meanwhile is found again.
         longest.dedup_by_key(|it| identity(it));
-        for (since, _) in longest.drain(longest.len().min(MOST)..) {
-            more.add(matches!(since, Since::Held(_)));
+        for it in longest.drain(longest.len().min(MOST)..) {
+            if counted.insert(identity(&it)) {
+                more.add(matches!(it.0, Since::Held(_)));
+            }
         }
         after = Some(last);
         // The leases of others are due.

@@ -57,17 +57,19 @@ pub(crate) fn report(
         let ReportedHold {
             token,
             held,
+            handoffs,
             is_kept,
             template,
             place,
             label,
             key,
         } = hold;
-        let held = held.as_millis().to_string();
+        let (held, handoffs) = (held.as_millis().to_string(), handoffs.to_string());
         let fields = [
             "h",
             token,
             &held,
+            &handoffs,
             template,
             place,
             label,
@@ -197,16 +199,16 @@ pub(crate) fn parse(stored: &StoredReport) -> Option<ProcessInfo> {
 
 fn counts(fields: &mut Fields<'_>) -> Option<ReportedCounts> {
     Some(ReportedCounts {
-        held: fields.number()?,
-        waiting: fields.number()?,
-        lost: fields.number()?,
+        held: fields.count()?,
+        waiting: fields.count()?,
+        lost: fields.count()?,
     })
 }
 
 fn unlisted(fields: &mut Fields<'_>) -> Option<Unlisted> {
     Some(Unlisted {
-        held: fields.number()?,
-        other: fields.number()?,
+        held: fields.count()?,
+        other: fields.count()?,
     })
 }
 
@@ -214,6 +216,7 @@ fn hold(fields: &mut Fields<'_>) -> Option<ReportedHold> {
     Some(ReportedHold {
         token: fields.text()?,
         held: Duration::from_millis(fields.number()?),
+        handoffs: fields.number()?,
         template: fields.text()?,
         place: fields.text()?,
         label: fields.text()?,
@@ -225,7 +228,7 @@ fn hold(fields: &mut Fields<'_>) -> Option<ReportedHold> {
 fn wait(fields: &mut Fields<'_>) -> Option<ReportedWait> {
     Some(ReportedWait {
         token: fields.text()?,
-        callers: fields.number()?,
+        callers: fields.count()?,
         key: fields.text()?,
     })
 }
@@ -250,6 +253,11 @@ impl<'a> Fields<'a> {
 
     pub(crate) fn number<T: FromStr>(&mut self) -> Option<T> {
         self.next()?.parse().ok()
+    }
+
+    /// A count of which many can be added up: another program may have written any number.
+    fn count(&mut self) -> Option<u64> {
+        self.number::<u32>().map(u64::from)
     }
 }
 
@@ -280,6 +288,7 @@ mod tests {
         ReportedHold {
             token: "e823e7be01c58c509a20e4619a300481".into(),
             held: Duration::from_millis(6_200),
+            handoffs: 3,
             is_kept: false,
             template: "order:<id>".into(),
             place: "shop::ship (src/orders.rs:42)".into(),
@@ -343,7 +352,7 @@ mod tests {
         assert_eq!(found.service().len(), MAX_FIELD);
         assert!(found.holds.len() > 30 && found.holds.iter().all(|hold| hold.key.len() == 200));
         assert_eq!(found.holds.len() as u64 + found.unlisted_held(), 64);
-        let many = first_line(&identity) + &"h\t?\t0\t\t\t\tk\nw\t?\t1\tk\n".repeat(1000);
+        let many = first_line(&identity) + &"h\t?\t0\t0\t\t\t\tk\nw\t?\t1\tk\n".repeat(1000);
         let found = parse(&stored(&many)).unwrap();
         assert_eq!((found.holds.len(), found.waits.len()), (MOST, MOST));
         let long = [hold(&"k".repeat(201))];
@@ -373,17 +382,24 @@ mod tests {
             "w",
             "z\t1\t2",
             "\t\t\t",
-            "h\ta\t-1\t\t\t\t",
+            "h\ta\t-1\t0\t\t\t\t",
             "\\",
         ] {
             let found = parse(&stored(&format!("{first}{rest}\n"))).unwrap();
             assert_eq!(found.pid(), 812, "{rest:?}");
             assert!(found.holds.is_empty() && found.waits.is_empty() && found.counts.is_none());
         }
+        // Many can be added up.
+        let huge = format!(
+            "{first}m\t{0}\t{0}\nc\t{0}\t1\t1\nh\tt\t1\t0\t\t\t\t\n",
+            u64::MAX
+        );
+        let found = parse(&stored(&huge)).unwrap();
+        assert_eq!((found.unlisted_held(), found.held()), (1, None));
         let long = format!("1\t{}\t\t\t1\t1", "é".repeat(100_000));
         assert!(parse(&stored(&long)).unwrap().service().len() <= 2 * MAX_FIELD);
         let more = "1\torders\t2\tweb\t1\t1\tlater\nc\t1\t2\t3\tlater\n\
-                    h\tt\t1\t\t\t\ta\nh\tt\t1\t\t\t\tb\tkept\tlater\nh\tt\t1\t\t\t\tc\tlater\n";
+                    h\tt\t1\t0\t\t\t\ta\nh\tt\t1\t0\t\t\t\tb\tkept\tlater\nh\tt\t1\t0\t\t\t\tc\tlater\n";
         let found = parse(&stored(more)).unwrap();
         assert_eq!(found.lost(), Some(3));
         let kept: Vec<_> = found.holds.iter().map(|hold| hold.is_kept).collect();

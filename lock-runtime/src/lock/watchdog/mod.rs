@@ -232,7 +232,7 @@ mod tests {
     use crate::engine::token::Token;
     #[cfg(feature = "testing")]
     use crate::error::LostCause;
-    use crate::lock::asks::Wanted;
+    use crate::lock::asks::RevokeRequest;
     use crate::lock::watchdog::renewable::{Renewal, Since};
     use crate::process_info::ReportedHold;
     use crate::site::Site;
@@ -281,8 +281,12 @@ mod tests {
 
         fn renew_now(self: Arc<Self>) {}
 
-        fn revoke(&self, _: &Wanted) -> bool {
+        fn revoke(&self, _: &RevokeRequest) -> bool {
             true
+        }
+
+        fn replaces(&self) -> Option<Token> {
+            None
         }
 
         #[cfg(feature = "testing")]

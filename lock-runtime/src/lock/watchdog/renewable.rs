@@ -5,7 +5,7 @@ use crate::engine::request::Claim;
 use crate::engine::token::Token;
 #[cfg(feature = "testing")]
 use crate::error::LostCause;
-use crate::lock::asks::Wanted;
+use crate::lock::asks::RevokeRequest;
 use crate::process_info::ReportedHold;
 use crate::site::Site;
 use crate::util::clock::Timestamp;
@@ -46,7 +46,10 @@ pub(crate) trait Renewable: Send + Sync {
     fn describe(&self) -> ReportedHold;
 
     /// Gives the lock up. Returns `false` if another guard is meant than the present one.
-    fn revoke(&self, wanted: &Wanted) -> bool;
+    fn revoke(&self, request: &RevokeRequest) -> bool;
+
+    /// Returns the token of the exclusive hold whose body has this one instead.
+    fn replaces(&self) -> Option<Token>;
 
     /// Loses the lock, as a test demands. Returns the claim with which it was held.
     #[cfg(feature = "testing")]
@@ -54,7 +57,7 @@ pub(crate) trait Renewable: Send + Sync {
 }
 
 /// Since when a lock is in the present hands. The least is that of the guard which has its lock longest.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(crate) enum Since {
     /// A guard has it since then.
     Held(Instant),
