@@ -53,20 +53,6 @@ async fn locks_work_while_all_sentinels_are_down() {
     held.release().await.unwrap();
 }
 
-/// The epochs of two new Sentinels begin again, and the third never returns.
-#[tokio::test]
-async fn sentinels_that_have_lost_their_state_are_followed() {
-    let mut all = Sentinels::start();
-    let locks = connected(all.url()).await;
-    all.failover();
-    let master = all.failover();
-    follows(&locks, all.server(master)).await;
-    (0..3).for_each(|number| all.sentinel_mut(number).kill());
-    (0..2).for_each(|number| all.restart_without_state(number, master));
-    let new = all.failover();
-    follows(&locks, all.server(new)).await;
-}
-
 /// Waits until locks are acquired on that server.
 async fn follows(locks: &LockManager, master: &Server) {
     let found = async {

@@ -158,14 +158,6 @@ impl Sentinels {
         }
     }
 
-    /// Restarts a Sentinel that has forgotten all but that master.
-    pub fn restart_without_state(&mut self, number: usize, master: usize) {
-        let master = self.servers[master].port();
-        let sentinel = &mut self.sentinels[number];
-        sentinel.restart_sentinel(&Setup::default().settings(master));
-        hasten(sentinel);
-    }
-
     pub fn resume(&mut self, number: usize) {
         self.servers[number].resume();
     }
@@ -302,15 +294,6 @@ impl Setup<'_> {
     }
 
     fn sentinel(&self, master: u16) -> Server {
-        let settings = self.settings(master);
-        let sentinel = Server::sentinel(self.sentinel_password, &settings, |directory, port| {
-            self.transport(directory, port)
-        });
-        hasten(&sentinel);
-        sentinel
-    }
-
-    fn settings(&self, master: u16) -> String {
         let mut settings = format!(
             "sentinel monitor {NAME} 127.0.0.1 {master} 2\n\
              sentinel down-after-milliseconds {NAME} {}\n\
@@ -324,7 +307,16 @@ impl Setup<'_> {
         if let Some(password) = self.sentinel_password {
             settings += &format!("sentinel sentinel-pass {password}\n");
         }
-        settings
+        let sentinel = Server::sentinel(self.sentinel_password, &settings, |directory, port| {
+            self.transport(directory, port)
+        });
+        // Sentinels then discover each other faster, and do not enter TILT mode on a busy machine. Before
+        // Redis 7 this cannot be set, and discovery takes longer.
+        let _ = sentinel.try_query::<()>(
+            "SENTINEL DEBUG info-period 500 ask-period 200 publish-period 200 \
+             tilt-trigger 20000 tilt-period 1000 min-link-reconnect-period 500",
+        );
+        sentinel
     }
 
     fn transport(&self, directory: &Path, port: u16) -> Vec<String> {
@@ -347,15 +339,6 @@ impl Drop for Sentinels {
             }
         }
     }
-}
-
-/// Sentinels then discover each other faster, and do not enter TILT mode on a busy machine. Before Redis 7 this cannot be
-/// set, and discovery takes longer.
-fn hasten(sentinel: &Server) {
-    let _ = sentinel.try_query::<()>(
-        "SENTINEL DEBUG info-period 500 ask-period 200 publish-period 200 \
-         tilt-trigger 20000 tilt-period 1000 min-link-reconnect-period 500",
-    );
 }
 
 fn is_master(server: &Server) -> bool {

@@ -109,16 +109,11 @@ impl Server {
         options: impl FnOnce(&Path, u16) -> Vec<String>,
     ) -> Self {
         let mut server = Self::prepare(password, free_port(), options);
-        server.restart_sentinel(settings);
-        server
-    }
-
-    /// Restarts a Sentinel, which knows only what these settings say.
-    pub fn restart_sentinel(&mut self, settings: &str) {
-        let file = self.directory.path().join("sentinel.conf");
+        let file = server.directory.path().join("sentinel.conf");
         std::fs::write(&file, settings).unwrap();
-        self.file = Some(file);
-        self.restart();
+        server.file = Some(file);
+        server.restart();
+        server
     }
 
     fn prepare(
