@@ -20,6 +20,9 @@ const GRACE: Duration = Duration::from_secs(5);
 /// For how long a form is accepted.
 const LONGEST: Duration = Duration::from_secs(60 * 60);
 
+/// The same of a holder whose process had not reported which of its calls has the lock.
+const UNREPORTED: Duration = Duration::from_secs(10);
+
 /// Answers the form.
 pub(crate) async fn revoke(
     options: &Options,
@@ -52,7 +55,13 @@ pub(crate) async fn revoke(
     let Some(named) = named(sampler, text).await else {
         return stale();
     };
-    if since(seen) > LONGEST {
+    let handoffs = field("handoffs").and_then(|it| it.parse().ok());
+    let longest = if handoffs.is_some() {
+        LONGEST
+    } else {
+        UNREPORTED
+    };
+    if since(seen) > longest {
         return stale();
     }
     // What was reported before may be of an earlier body.
@@ -66,8 +75,8 @@ pub(crate) async fn revoke(
         return stale();
     }
     let mut revoke = options.manager.revoke(&*named.key).token(token);
-    // The call that was shown, if its process had reported which it is.
-    if let Some(handoffs) = field("handoffs").and_then(|it| it.parse().ok()) {
+    // The call that was shown.
+    if let Some(handoffs) = handoffs {
         revoke = revoke.handoffs(handoffs);
     }
     let revoked = revoke.by(operator).reason(why).grace(GRACE).await;

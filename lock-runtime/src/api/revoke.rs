@@ -46,9 +46,9 @@ impl Revoke {
         self
     }
 
-    /// Means this holder alone, as [`inspect`](crate::LockManager::inspect) found it, and as long as its body runs: not another
-    /// body of the same process to which the lock was handed on meanwhile. If the process had not
-    /// [reported](ClaimInfo::handoffs) which of its bodies has the lock, the one is meant that has it when the process hears.
+    /// Means this holder alone, as [`inspect`](crate::LockManager::inspect) found it, and the body that its process had
+    /// [reported](ClaimInfo::handoffs): not another one to which the process has handed the lock on since. If it had not
+    /// reported, the body is meant that has the lock when the process hears.
     pub fn holder(self, holder: &ClaimInfo) -> Self {
         let handoffs = holder.handoffs();
         let this = self.token(holder.token());

@@ -29,7 +29,7 @@ pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand
     let owners = holders.iter();
     let owners = owners.filter(|holder| holder.votes().is_none_or(is_owner));
     let owners: Vec<&ClaimInfo> = owners.collect();
-    let way = if demand.elsewhere { 1 } else { rng.below(3) };
+    let way = if demand.elsewhere { 2 } else { rng.below(3) };
     let one = owners.get(rng.below(owners.len().max(1) as u64) as usize);
     let one = one.copied().filter(|_| way > 0);
     let revoke = match one {
@@ -44,7 +44,8 @@ pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand
         key: demand.key,
         token: one.map(|holder| holder.token().to_owned()),
         process: one.and_then(ClaimInfo::process).map(|it| it.to_string()),
-        exclusive: one.is_some_and(|holder| holder.mode() == Mode::Exclusive),
+        // A report names a body that may have ended by then.
+        exclusive: one.is_some_and(|holder| holder.mode() == Mode::Exclusive && way == 2),
         force: demand.force,
         grace: grace.as_nanos() as u64,
         seen,
