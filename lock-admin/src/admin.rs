@@ -18,7 +18,7 @@ const HTML: &str = "text/html; charset=utf-8";
 
 /// A page about the locks of a manager's server. Clones share one.
 ///
-/// It shows the locks of all processes that use the server with the manager's prefix, and sends requests only while somebody
+/// It shows the locks of all processes that use the server with the manager's prefix, and sends requests only while a person
 /// looks: about one look in each [`report_interval`](LockManager::report_interval), for all viewers together.
 ///
 /// It has no authentication of its own: whoever can reach it sees the names of the locks and processes. Mount it behind

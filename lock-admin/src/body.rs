@@ -20,7 +20,7 @@ enum Content {
     Events(NextEvent),
 }
 
-/// Where events come from: each is told with the source of those after it.
+/// Where events come from: each is sent with the source of those after it.
 pub(crate) trait Events: Send + 'static {
     fn next(self) -> impl Future<Output = Option<(Bytes, Self)>> + Send
     where

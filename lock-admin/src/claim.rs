@@ -1,4 +1,4 @@
-//! Who holds a lock, or waits for it, as the page tells it.
+//! Who holds a lock, or waits for it, as the page shows it.
 
 use crate::text::{duration, visible};
 use lock_runtime::{ClaimInfo, LeaseInfo, ProcessInfo};

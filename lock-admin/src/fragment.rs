@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// All parts, as one look shows them.
 pub(crate) struct Fragments {
-    /// Tells those of one process from those of another.
+    /// Distinguishes those of one process from those of another.
     pub(crate) source: u32,
     /// The number of the look.
     pub(crate) number: u64,

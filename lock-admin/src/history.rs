@@ -1,4 +1,4 @@
-//! What is known from earlier looks, while somebody watches.
+//! What is known from earlier looks, while the page is open.
 
 use crate::claim::Who;
 use crate::lock::Lock;
@@ -31,7 +31,7 @@ const GONE: usize = 1000;
 /// How many events are kept.
 const EVENTS: usize = 50;
 
-/// The precision with which two looks tell the beginning of a hold.
+/// The precision with which two looks know the beginning of a hold.
 const JITTER: Duration = Duration::from_secs(2);
 
 #[derive(Default)]
@@ -47,7 +47,7 @@ pub(crate) struct History {
     waits: HashMap<(String, String), SystemTime>,
     /// How many locks each process has lost; `None` before the first look.
     lost: Option<HashMap<String, (u64, Who)>>,
-    /// The same of processes that are gone, or tell nothing as long as they use no lock.
+    /// The same of processes that are gone, or do not report as long as they use no lock.
     gone: HashMap<String, u64>,
     is_up: Option<bool>,
     events: VecDeque<Event>,
@@ -76,14 +76,14 @@ pub(crate) struct Lane {
 }
 
 impl History {
-    /// Adds what was seen, and gives each hold the beginning that was told first.
+    /// Adds what was seen, and gives each hold the beginning that was reported first.
     pub(crate) fn add(
         &mut self,
         at: SystemTime,
         locks: Option<&mut [Lock]>,
         processes: Option<&[Process]>,
         ping: &Result<Duration, String>,
-        tells_own_losses: bool,
+        has_own_losses: bool,
     ) {
         self.add_ping(at, ping);
         if let Some(locks) = locks {
@@ -91,16 +91,18 @@ impl History {
             self.add_templates(at, locks);
         }
         if let Some(processes) = processes {
-            self.add_processes(at, processes, tells_own_losses);
+            self.add_processes(at, processes, has_own_losses);
         }
     }
 
     fn add_ping(&mut self, at: SystemTime, ping: &Result<Duration, String>) {
         let is_up = ping.is_ok();
         match (self.is_up.replace(is_up), ping) {
-            (None | Some(true), Err(reason)) => self.tell(at, "no reply", reason.clone(), true),
+            (None | Some(true), Err(reason)) => {
+                self.add_event(at, "no reply", reason.clone(), true)
+            }
             (Some(false), Ok(_)) => {
-                self.tell(at, "replies", "Locks can be acquired.".into(), false)
+                self.add_event(at, "replies", "Locks can be acquired.".into(), false)
             }
             _ => {}
         }
@@ -112,7 +114,7 @@ impl History {
         for lock in locks {
             for waiter in &mut lock.waiters {
                 let wait = (lock.id.clone(), waiter.token.clone());
-                // Another client does not tell since when it waits, and the clock of another machine may be ahead.
+                // Another client does not say since when it waits, and the clock of another machine may be ahead.
                 let seen = self.waits.get(&wait).copied().unwrap_or(at);
                 waiter.since = Some(waiter.since.map_or(seen, |since| since.min(seen)));
                 waits.insert(wait, seen);
@@ -155,7 +157,7 @@ impl History {
         });
     }
 
-    fn add_processes(&mut self, at: SystemTime, processes: &[Process], tells_own_losses: bool) {
+    fn add_processes(&mut self, at: SystemTime, processes: &[Process], has_own_losses: bool) {
         let mut now = HashMap::new();
         let is_first = self.lost.is_none();
         let mut known = self.lost.take().unwrap_or_default();
@@ -166,18 +168,18 @@ impl History {
             let who = process.who.full();
             let seen = known.remove(id).map(|(lost, _)| lost);
             let before = seen.or(self.gone.remove(id)).unwrap_or(0);
-            if lost > before && !(process.is_this && tells_own_losses) {
+            if lost > before && !(process.is_this && has_own_losses) {
                 // Of a process that has long been up, it may have been long ago.
                 let is_news = !is_first || age(process.started, at) < NEWS;
-                self.tell_loss(at, &who, lost - before, is_news);
+                self.add_loss(at, &who, lost - before, is_news);
             }
             if seen.is_none() && !is_first {
-                self.tell(at, "started", who, false);
+                self.add_event(at, "started", who, false);
             }
             now.insert(id.clone(), (lost, process.who.clone()));
         }
         for (id, (lost, who)) in known {
-            self.tell(at, "gone", who.full(), false);
+            self.add_event(at, "gone", who.full(), false);
             if lost > 0 && self.gone.len() < GONE {
                 self.gone.insert(id, lost);
             }
@@ -185,18 +187,18 @@ impl History {
         self.lost = Some(now);
     }
 
-    fn tell_loss(&mut self, at: SystemTime, who: &str, lost: u64, is_news: bool) {
+    fn add_loss(&mut self, at: SystemTime, who: &str, lost: u64, is_news: bool) {
         let locks = count(lost, "lock");
         if !is_news {
             let details = format!("{who} has lost {locks} since it started.");
-            return self.tell(at, LOST, details, false);
+            return self.add_event(at, LOST, details, false);
         }
         let ended = self.ended(at, who);
         let mut details = format!("{who} has lost {locks}.");
         if ended.len() > 1 {
             details += &format!(" One of these: {}.", ended.join(", "));
         }
-        self.tell(at, LOST, details, true);
+        self.add_event(at, LOST, details, true);
         if let ([key], Some(event)) = (&ended[..], self.events.front_mut()) {
             event.key = Some(key.clone());
         }
@@ -249,7 +251,7 @@ impl History {
         self.held.retain(|_, steps| !steps.is_empty());
     }
 
-    fn tell(&mut self, at: SystemTime, what: &'static str, details: String, is_bad: bool) {
+    fn add_event(&mut self, at: SystemTime, what: &'static str, details: String, is_bad: bool) {
         let event = Event {
             at,
             what,

@@ -20,10 +20,10 @@
 //! ```
 //!
 //! The features `axum` and `actix` add `Admin::axum` and `Admin::actix`, which a service mounts at any path, behind its
-//! authentication: the page asks nobody who they are. It is read-only, unless [`Admin::allow_revoke`] names a person.
+//! authentication: the page asks no viewer for a name. It is read-only, unless [`Admin::allow_revoke`] names a person.
 //! [`Admin::redact`] hides keys.
 //!
-//! Nothing is asked of the lock server while nobody looks. While somebody does, there is one look in each second (10 s on etcd
+//! Nothing is asked of the lock server while no page is open. While one is, there is one look in each second (10 s on etcd
 //! and ZooKeeper) for all viewers together: a ping, an ask to the processes to report, a request for each lock in use, at most
 //! 1,000, and the reports. It never scans the server.
 #![cfg_attr(docsrs, feature(doc_cfg))]

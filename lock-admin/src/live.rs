@@ -1,4 +1,4 @@
-//! What a viewer is told while it watches.
+//! What is sent to a viewer while it watches.
 
 use crate::body::{Body, Events};
 use crate::sampler::{Sampler, Seen};
@@ -13,7 +13,7 @@ use tokio::time::Instant;
 /// After what time a stream ends, for the browser to continue it: a service that ends gracefully waits for its responses.
 const LENGTH: Duration = Duration::from_secs(15);
 
-/// A viewer's place. It has no buffer: what a slow one is told next is the newest.
+/// A viewer's place. It has no buffer: what a slow one gets next is the newest.
 struct Live {
     seen: watch::Receiver<Option<Arc<Seen>>>,
     /// The name of the look that the viewer has.

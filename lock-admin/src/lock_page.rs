@@ -60,7 +60,7 @@ pub(crate) async fn respond_with(sampler: &Sampler, parts: &Parts) -> Response<B
             let status = StatusCode::SERVICE_UNAVAILABLE;
             return message(
                 status,
-                "The lock server doesn't tell",
+                "The lock server doesn't say",
                 &visible(&reason(&error)),
             );
         }
@@ -104,7 +104,7 @@ fn page(key: &str, named: &Named, found: &LockInfo, operator: Option<&str>) -> M
         h1 .key { bdi { (key) } }
         p .lead {
             @match holders.len() {
-                0 if found.waiting() == 0 => "Free: nobody holds it, and nobody waits for it.",
+                0 if found.waiting() == 0 => "Free: without a holder or a waiter.",
                 0 => "On its way to the next in line.",
                 1 if holders[0].is_kept => "Kept by a process for its next call, until another process waits for it.",
                 1 => "Held.",

@@ -1,4 +1,4 @@
-//! The table of locks, whose rows are also told one by one.
+//! The table of locks, whose rows are also sent one by one.
 
 use crate::claim::Claim;
 use crate::lock::Lock;

@@ -16,7 +16,7 @@ pub(crate) struct Options {
     pub(crate) redact: Option<Redact>,
     pub(crate) allow_revoke: Option<AllowRevoke>,
     pub(crate) recorder: Option<Recorder>,
-    /// Makes the ids of rows, which tell nothing of the keys.
+    /// Makes the ids of rows, which say nothing of the keys.
     hasher: RandomState,
 }
 
@@ -44,7 +44,7 @@ impl Options {
         format!("l{:016x}", self.hasher.hash_one(key))
     }
 
-    /// Returns what a link to a lock ends with: its key, or if that is nobody's business the token of a claim on it.
+    /// Returns what a link to a lock ends with: its key, or if keys are redacted the token of a claim on it.
     pub(crate) fn query_of(&self, key: &str, token: &str) -> String {
         let (name, value) = match self.redact {
             Some(_) => ("token", token),

@@ -65,7 +65,7 @@ pub(crate) fn page(state: &State, look: &str, assets: &Assets, operator: Option<
             }
             footer {
                 p {
-                    "Nothing is asked of the lock server while nobody looks. "
+                    "Nothing is asked of the lock server while no page is open. "
                     a href="state.json" { "This page as JSON" }
                 }
             }
@@ -147,7 +147,7 @@ fn summary(state: &State) -> Markup {
         }
         Verdict::Wrong => {
             let details = sole(state).map(|it| it.details.clone());
-            let all = || "Somebody has to look at them now:".to_owned();
+            let all = || "A person has to look at them now:".to_owned();
             ("wrong", details.unwrap_or_else(all))
         }
     };
@@ -160,8 +160,8 @@ fn summary(state: &State) -> Markup {
 }
 
 fn problems(state: &State, clock: Clock) -> Markup {
-    let told = usize::from(sole(state).is_some());
-    let listed = state.problems.get(told..).unwrap_or_default();
+    let named = usize::from(sole(state).is_some());
+    let listed = state.problems.get(named..).unwrap_or_default();
     html! {
         section #problems aria-label="What to look at" hidden[listed.is_empty()] {
             ol { @for it in listed.iter().take(PROBLEMS) { (problem(it, clock)) } }

@@ -25,7 +25,7 @@ pub(crate) struct Problem {
     pub(crate) lock: Option<(String, String)>,
 }
 
-/// What tells of problems.
+/// What shows problems.
 pub(crate) struct Evidence<'a> {
     pub(crate) at: SystemTime,
     pub(crate) server: &'a str,
@@ -126,7 +126,7 @@ fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
     let holder = lock.holders.first();
     let holding = match holder {
         Some(holder) => format!("{} by {}.", holder.verb(), holder.who.full()),
-        None => "Held by nobody yet.".to_owned(),
+        None => "Not held yet.".to_owned(),
     };
     let first = lock.waiters.iter().filter_map(|it| it.since).min();
     let long = first.filter(|since| age(*since, at) > LONG_WAIT);

@@ -1,4 +1,4 @@
-//! What the service's own calls do, as its manager tells.
+//! What the service's own calls do, as its manager reports.
 
 use crate::histogram::Histogram;
 use lock_runtime::LockEvent;
@@ -95,11 +95,11 @@ impl Recorded {
             } => {
                 self.calls_of(event).holds.add(*held);
                 let held = crate::text::latency(*held);
-                self.tell(LOST, Some(key), format!("after {held}: {cause}"), true);
+                self.add_event(LOST, Some(key), format!("after {held}: {cause}"), true);
             }
             LockEvent::Revoked {
                 key, by, reason, ..
-            } => self.tell("revoked", Some(key), format!("by {by}: {reason}"), false),
+            } => self.add_event("revoked", Some(key), format!("by {by}: {reason}"), false),
             LockEvent::RenewalFailed {
                 server,
                 count,
@@ -108,13 +108,13 @@ impl Recorded {
             } => {
                 let leases = crate::text::count(*count as u64, "lease");
                 let details = format!("{leases} at {server}: {error}");
-                self.tell("not renewed", None, details, true);
+                self.add_event("not renewed", None, details, true);
             }
             LockEvent::ServerDown { server, error, .. } => {
-                self.tell("server down", None, format!("{server}: {error}"), true);
+                self.add_event("server down", None, format!("{server}: {error}"), true);
             }
             LockEvent::ServerUp { server, .. } => {
-                self.tell("server up", None, (*server).to_owned(), false);
+                self.add_event("server up", None, (*server).to_owned(), false);
             }
             _ => {}
         }
@@ -124,7 +124,7 @@ impl Recorded {
         self.calls.entry(event.template()).or_default()
     }
 
-    fn tell(&mut self, what: &'static str, key: Option<&str>, details: String, is_bad: bool) {
+    fn add_event(&mut self, what: &'static str, key: Option<&str>, details: String, is_bad: bool) {
         let event = Event {
             at: SystemTime::now(),
             what,

@@ -23,7 +23,7 @@ pub(crate) struct Sampler {
 pub(crate) struct Seen {
     pub(crate) state: State,
     pub(crate) fragments: Fragments,
-    /// The tokens of each lock's claims, and its key, which is shown to nobody; empty unless keys are redacted.
+    /// The tokens of each lock's claims, and its key, which is not shown; empty unless keys are redacted.
     pub(crate) keys: Vec<(Vec<String>, String)>,
 }
 
@@ -59,7 +59,7 @@ impl Sampler {
         let begun = Instant::now();
         let options = &self.options;
         let found = look(&options.manager).await;
-        // Of a server that does not reply it would tell nothing else.
+        // Of a server that does not reply it would say nothing else.
         if found.ping.is_ok() {
             memory.check.refresh(&options.manager).await;
         }
@@ -83,7 +83,7 @@ impl Sampler {
         seen
     }
 
-    /// Returns what is seen from now on. Somebody looks until the last receiver is dropped.
+    /// Returns what is seen from now on. The locks are looked at until the last receiver is dropped.
     pub(crate) fn watch(self: &Arc<Self>) -> watch::Receiver<Option<Arc<Seen>>> {
         let mut is_running = self.is_running();
         let receiver = self.seen.subscribe();
@@ -106,7 +106,7 @@ impl Sampler {
         }
     }
 
-    /// Returns `false` if nobody looks any more: whoever looks later starts it anew.
+    /// Returns `false` without a viewer: the next one starts it anew.
     fn goes_on(&self) -> bool {
         let mut is_running = self.is_running();
         *is_running = self.seen.receiver_count() > 0;

@@ -89,7 +89,7 @@
     source = null;
   };
 
-  // A page that nobody sees costs nothing.
+  // A page that is not visible costs nothing.
   document.addEventListener("visibilitychange", () => {
     if (document.hidden) close();
     else if (!source) open();

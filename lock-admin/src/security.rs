@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn another_origin_is_told_apart() {
+    fn another_origin_is_recognized() {
         for (headers, is_same) in [
             (&[("sec-fetch-site", "same-origin")][..], true),
             (&[("sec-fetch-site", "same-site")], false),

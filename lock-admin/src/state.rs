@@ -27,7 +27,7 @@ pub(crate) struct State {
     pub(crate) warnings: Option<Vec<Warning>>,
     /// Those that are held longest first.
     pub(crate) locks: Vec<Lock>,
-    /// When they were seen: now, or before the server stopped telling.
+    /// When they were seen: now, or before the server stopped replying.
     pub(crate) locks_seen: Option<SystemTime>,
     pub(crate) is_cut: bool,
     pub(crate) templates: Vec<Template>,
@@ -45,7 +45,7 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Puts together what was seen, and what came before it. What the server does not tell is as it was seen `before`.
+    /// Puts together what was seen, and what came before it. What the server does not say is as it was seen `before`.
     pub(crate) fn of(
         look: Look,
         check: &Check,
@@ -61,9 +61,11 @@ impl State {
             stats,
         } = look;
         let mut missing = Vec::new();
-        let mut told = |reason: String, what: &str| missing.push(format!("{what}: {reason}"));
-        let locks = locks.map_err(|reason| told(reason, "The locks can't be listed"));
-        let processes = processes.map_err(|reason| told(reason, "The processes can't be listed"));
+        let mut add_missing =
+            |reason: String, what: &str| missing.push(format!("{what}: {reason}"));
+        let locks = locks.map_err(|reason| add_missing(reason, "The locks can't be listed"));
+        let processes =
+            processes.map_err(|reason| add_missing(reason, "The processes can't be listed"));
         let lock = |info: &LockInfo| Lock::of(info, at, options);
         let mut locks = locks.map(|all| all.iter().map(lock).collect::<Vec<_>>());
         let own = options.manager.process_id().to_string();
@@ -198,11 +200,11 @@ impl State {
         calls.max(sum(self.locks.iter().map(|lock| lock.waiting)))
     }
 
-    /// Returns the sum of what is listed of each process, or of what it has told, if that is more.
+    /// Returns the sum of what is listed of each process, or of what it has reported, if that is more.
     fn total<'a>(
         &'a self,
         listed: impl Iterator<Item = (&'a Claim, u64)>,
-        told: impl Fn(&Process, u64) -> Option<u64>,
+        reported: impl Fn(&Process, u64) -> Option<u64>,
     ) -> u64 {
         let mut numbers: HashMap<Option<&str>, u64> = HashMap::new();
         for (claim, number) in listed {
@@ -211,7 +213,7 @@ impl State {
         }
         for process in &self.processes {
             let of = numbers.entry(process.who.id.as_deref()).or_default();
-            *of = (*of).max(told(process, *of).unwrap_or(0));
+            *of = (*of).max(reported(process, *of).unwrap_or(0));
         }
         sum(numbers.into_values())
     }

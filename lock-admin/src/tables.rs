@@ -147,7 +147,7 @@ pub(crate) fn events(events: &[Event], clock: Clock) -> Markup {
     html! {
         section #events aria-labelledby="events-title" {
             div .title { h2 #events-title { "Events" } @if events.len() >= EVENTS { p { "The last " (EVENTS) } } }
-            @if events.is_empty() { p .muted { "None since somebody began to watch." } }
+            @if events.is_empty() { p .muted { "None since the page was opened." } }
             ol {
                 @for event in events {
                     li class=(if event.is_bad { "bad" } else { "" }) {

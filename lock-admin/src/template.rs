@@ -75,7 +75,7 @@ pub(crate) fn templates(
             }
         })
         .collect();
-    // Of a lock whose process has not told yet.
+    // Of a lock whose process has not reported yet.
     templates.retain(|it| it.held.max(it.waiting) > 0 || it.name != NO_TEMPLATE);
     templates.sort_by_key(|it| std::cmp::Reverse((it.waiting, it.held)));
     templates

@@ -16,7 +16,7 @@ const HEIGHT: i64 = 16;
 const HELD: i64 = 12;
 const KEPT: i64 = 6;
 
-/// In how many shades holders are told apart.
+/// The number of shades for holders.
 const SHADES: usize = 3;
 
 /// After how many steps in which no lock was seen a line is interrupted: a look may be as rare as each 10 s.
@@ -34,7 +34,7 @@ pub(crate) fn timeline(state: &State, clock: Clock) -> Markup {
             div .title {
                 h2 #timeline-title { "The last minute" }
                 p {
-                    "Who held what, while somebody watched"
+                    "Who held what, while the page was open"
                     @if state.all_lanes > lanes.len() { ": " (lanes.len()) " of " (state.all_lanes) " locks, those that are waited for first" }
                     @if lanes.iter().any(has_kept) { "; thin: kept for the next call" }
                     @if seen.is_some() { ". " (unknown(seen, clock)) }

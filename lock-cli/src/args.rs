@@ -112,7 +112,7 @@ pub(crate) enum Command {
     Ping,
     /// Serves a live page about the locks, which changes nothing, at 127.0.0.1; prints its URL
     ///
-    /// All users of this machine can read it. Nothing is asked of the lock server while nobody looks.
+    /// All users of this machine can read it. Nothing is asked of the lock server while no page is open.
     Serve {
         /// The port [default: a free one]
         #[arg(long, default_value_t = 0, hide_default_value = true)]
@@ -145,7 +145,7 @@ pub(crate) struct List {
     #[arg(long, value_name = "DURATION", value_parser = humantime::parse_duration)]
     pub(crate) longer_than: Option<Duration>,
 
-    /// Only those that somebody waits for
+    /// Only those that a process waits for
     #[arg(long)]
     pub(crate) waiting: bool,
 
@@ -198,7 +198,7 @@ pub(crate) struct Revoke {
     /// Takes the lock from a holder that has not stopped: then TWO MAY RUN AT ONCE for some time
     ///
     /// The old holder notices it when its lease is renewed, at the latest when that ends. A resource that checks fencing tokens
-    /// refuses its writes: tell it the number that is printed.
+    /// refuses its writes: give it the number that is printed.
     #[arg(long)]
     pub(crate) force: bool,
 

@@ -47,7 +47,7 @@ fn silent(server: &Server) -> Result<Config, Failure> {
 
 /// Connects to acquire a lock with that ttl.
 pub(crate) async fn connect(server: &Server, ttl: Duration) -> Result<LockManager, Failure> {
-    // Somebody may want the lock back at once.
+    // An operator may want the lock back at once.
     let config = config(server)?.ttl(ttl).report(Report::Live);
     let config = config.on_event(|event| {
         if let LockEvent::Revoked {
@@ -128,14 +128,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn url_is_told_without_secrets() {
-        for (url, told) in [
+    fn url_is_shown_without_secrets() {
+        for (url, shown) in [
             ("redis://:s3cr@t@h:1/3", "redis://h:1/3"),
             ("redis+unix:///s?user=a&pass=s3cret", "redis+unix:///s"),
             ("etcd://ann:s3cret@h1,h2", "etcd://h1,h2"),
             ("memory://", "memory://"),
         ] {
-            assert_eq!(without_secrets(url), told);
+            assert_eq!(without_secrets(url), shown);
         }
     }
 }

@@ -71,7 +71,7 @@ pub(crate) async fn chosen(
     let list = if options.scan { list.scan() } else { list };
     let mut found = list.await?;
     let is_cut = found.len() == options.limit;
-    // One of which nobody knows that may be held for long.
+    // One without a report may be held for long.
     let longer_than = |lock: &LockInfo, least| longest(lock).is_none_or(|held| held > least);
     found.retain(|lock| {
         options

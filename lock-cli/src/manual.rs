@@ -20,7 +20,7 @@ pub(crate) fn print_page() -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// Returns a page with a section for each subcommand, since nobody looks for pages of subcommands.
+/// Returns a page with a section for each subcommand, since no one looks for pages of subcommands.
 fn page() -> io::Result<String> {
     let command = Args::command();
     let mut page = Vec::new();

@@ -45,7 +45,7 @@ pub(crate) fn height() -> Option<usize> {
     Some(size.ws_row.into()).filter(|rows| *rows > 0)
 }
 
-/// Asks whether something is meant. Returns `None` if there is nobody to ask.
+/// Asks whether something is meant. Returns `None` without a terminal.
 pub(crate) fn ask(question: &str) -> Option<bool> {
     if !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
         return None;

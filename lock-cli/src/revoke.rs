@@ -97,13 +97,13 @@ fn confirm(options: &Revoke, meant: &[ClaimInfo]) -> Result<(), Failure> {
         (Some(true), _) => return Ok(()),
         (Some(false), _) => "nothing was done".to_owned(),
         (None, [sole]) if !is_named => format!(
-            "`{}` is held by {}, and nobody can be asked whether that is meant; add `--yes` and `--token {}`, or `--all` for \
+            "`{}` is held by {}, and there is no terminal to ask whether that is meant; add `--yes` and `--token {}`, or `--all` for \
              whoever has the lock",
             options.key,
             who(sole),
             sole.token()
         ),
-        (None, _) => "nobody can be asked whether that is meant; add `--yes`".to_owned(),
+        (None, _) => "there is no terminal to ask whether that is meant; add `--yes`".to_owned(),
     };
     Err(Failure::new(USAGE, reason))
 }

@@ -122,7 +122,7 @@ pub(crate) fn held(holder: &ClaimInfo) -> String {
 /// How old a report is of a process that has not answered to an ask.
 const SILENT: Duration = Duration::from_secs(5);
 
-/// Returns for how long the process has told nothing, if that is long.
+/// Returns for how long the process has not reported, if that is long.
 pub(crate) fn silence(claim: &ClaimInfo) -> Option<Duration> {
     claim.process_info()?.age().filter(|age| *age > SILENT)
 }

@@ -300,9 +300,9 @@ impl Config {
     ///
     /// - [`ping`](crate::LockManager::ping) fails with [`LockError::Unavailable`], and so do all calls, as in any other outage:
     ///   those that wait for a lock wait for the connection too, no longer than their `wait`.
-    /// - [`LockEvent::ServerDown`] is told, and [`LockEvent::ServerUp`] once there is a connection; the metric
+    /// - [`LockEvent::ServerDown`] is reported, and [`LockEvent::ServerUp`] once there is a connection; the metric
     ///   `distributed_lock.server.up` is 0 meanwhile.
-    /// - What only the server can tell is found when it is there: that it refuses the password, has another schema, or is
+    /// - What only the server knows is found when it is there: that it refuses the password, has another schema, or is
     ///   [unsafe](Self::refuse_unsafe_servers). Then no lock is granted. The ping and each call fail with that very
     ///   error, such as [`LockError::InvalidConfig`] or [`LockError::UnsafeServer`], and at once: waiting does not help. The
     ///   feature `tracing` logs it as an error. The manager asks again every few seconds, so that it works once the server
@@ -316,11 +316,11 @@ impl Config {
     ///
     /// # #[tokio::main(flavor = "current_thread")]
     /// # async fn main() -> Result<(), lock_runtime::LockError> {
-    /// let nobody_listens = "redis://127.0.0.1:1/";
+    /// let closed_port = "redis://127.0.0.1:1/";
     /// # #[cfg(feature = "redis")] {
-    /// assert!(LockManager::connect(nobody_listens).await.is_err());
+    /// assert!(LockManager::connect(closed_port).await.is_err());
     ///
-    /// let config = Config::new(nobody_listens).start_disconnected(true);
+    /// let config = Config::new(closed_port).start_disconnected(true);
     /// let locks = LockManager::connect(config).await?;
     /// assert!(locks.ping().await.is_err()); // not ready
     /// # }
@@ -365,19 +365,19 @@ impl Config {
     }
 
     /// Names the service, for whoever looks at its locks. The default is the environment variable `OTEL_SERVICE_NAME`, or
-    /// else the name of the program; [`from_env`](Self::from_env) also reads `LOCK_SERVICE`. 200 bytes are told.
+    /// else the name of the program; [`from_env`](Self::from_env) also reads `LOCK_SERVICE`. 200 bytes are reported.
     pub fn service(mut self, name: impl Into<String>) -> Self {
         self.service = Some(name.into());
         self
     }
 
-    /// Tells the version of the service, such as `env!("CARGO_PKG_VERSION")`. By default, none is told.
+    /// Sets the version of the service, such as `env!("CARGO_PKG_VERSION")`. By default, none is reported.
     pub fn version(mut self, version: impl Into<String>) -> Self {
         self.version = Some(version.into());
         self
     }
 
-    /// Sets what the process tells others of itself. The default is [`Report::Periodic`].
+    /// Sets what the process reports. The default is [`Report::Periodic`].
     ///
     /// A report is one small text on the lock server: service, version, host and process id, counts, and the 64 locks that it
     /// has held longest and 64 of those that it waits for, with keys, templates and labels. [`inspect`](crate::LockManager::inspect),
@@ -386,7 +386,7 @@ impl Config {
     /// after the last one, or with the session. If the process lacks the rights for it, its locks work nevertheless.
     ///
     /// On Redis and PostgreSQL a process reports soon after its first lock, and each minute as long as it uses any. etcd and
-    /// ZooKeeper keep all that was ever written for some time, so there it tells who it is once, and the rest when it is
+    /// ZooKeeper keep all that was ever written for some time, so there it reports who it is once, and the rest when it is
     /// [asked](crate::LockManager::ask_for_reports). Keys and labels may be personal data: whoever may read the locks may read
     /// the reports.
     pub fn report(mut self, report: Report) -> Self {

@@ -39,7 +39,7 @@ pub enum LockError {
         /// The number of callers of this process that waited already, if the call did not wait since these were
         /// as many as `max_waiters`.
         waiting: Option<u32>,
-        /// Who holds the lock, as far as this call was told.
+        /// Who holds the lock, as far as this call knows.
         holder: Holder,
     },
     /// The lock was acquired, and its lease ended before the body or the guard did.
@@ -141,7 +141,7 @@ impl fmt::Display for TooMuch {
 
 impl Error for TooMuch {}
 
-/// Who holds a lock that could not be acquired, as far as the call was told without a further request.
+/// Who holds a lock that could not be acquired, as far as the call knows without a further request.
 ///
 /// ```
 /// use lock_runtime::{Holder, LockError, LockManager};
@@ -163,7 +163,7 @@ pub enum Holder {
     /// This process: another call; a guard that was not released, which may be the caller's own; or the rest of a
     /// `min_hold`.
     ThisProcess,
-    /// Another process that uses this library, as the server told the call last.
+    /// Another process that uses this library, as the server said last.
     #[non_exhaustive]
     Process {
         /// Which one: that which [`LockManager::process_id`](crate::LockManager::process_id) returns there.
@@ -202,7 +202,7 @@ pub enum LostCause {
     /// The manager was shut down, and the body or the guard did not end within the time that
     /// [`LockManager::shutdown_within`](crate::LockManager::shutdown_within) left it.
     ShutDown,
-    /// Somebody has [revoked](crate::LockManager::revoke) it: the log and [`LockEvent::Revoked`](crate::LockEvent) say who and
+    /// An operator has [revoked](crate::LockManager::revoke) it: the log and [`LockEvent::Revoked`](crate::LockEvent) say who and
     /// why. The lease is renewed until the body or the guard has ended.
     Revoked,
 }
@@ -257,7 +257,7 @@ impl LockError {
     /// Returns `true` if the same call may succeed later, although nothing is corrected: another holder had the lock, or
     /// the server could not be reached.
     ///
-    /// An error of a call that acquires tells that the body did not run, so the call can be repeated, best after a
+    /// An error of a call that acquires means that the body did not run, so the call can be repeated, best after a
     /// pause. A [`Lost`](LockError::Lost) lock is not retryable: its body may have done a part of its work.
     ///
     /// ```
@@ -451,7 +451,7 @@ impl fmt::Display for LostCause {
                 "it was held for the whole `max_hold`; raise `max_hold` or shorten the body"
             }
             LostCause::Revoked => {
-                "somebody has revoked it; the log of this process says who and why"
+                "an operator has revoked it; the log of this process says who and why"
             }
             LostCause::ShutDown => {
                 "the lock manager was shut down while it was held; raise the time of `shutdown_within`"

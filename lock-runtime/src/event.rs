@@ -59,7 +59,7 @@ pub enum LockEvent<'a> {
         waited: Duration,
         /// Why, in one of few words.
         outcome: Outcome,
-        /// The error that the caller gets; `None` if it is canceled or told that the lock is taken.
+        /// The error that the caller gets; `None` if it is canceled or finds the lock taken.
         error: Option<&'a LockError>,
     },
     /// A guard has ended. The lock is on its way to the next caller, or free.
@@ -91,8 +91,8 @@ pub enum LockEvent<'a> {
         /// Why it was lost.
         cause: LostCause,
     },
-    /// Somebody has [revoked](crate::LockManager::revoke) a lock of this process, which has given it up: its guards were
-    /// told as `Lost` before.
+    /// An operator has [revoked](crate::LockManager::revoke) a lock of this process, which has given it up: its guards were
+    /// reported as `Lost` before.
     #[non_exhaustive]
     Revoked {
         /// The key, without the manager's prefix.
@@ -103,7 +103,7 @@ pub enum LockEvent<'a> {
         reason: &'a str,
     },
     /// Another process waits for a lock that this one keeps, and has given back now; or that it holds, and gives back with the
-    /// guard. Told once per lock, however often it is recalled, and maybe just before the acquisition is.
+    /// guard. Reported once per lock, however often it is recalled, and maybe just before the acquisition is.
     #[non_exhaustive]
     Recalled {
         /// The key, without the manager's prefix.

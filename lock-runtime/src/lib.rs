@@ -42,7 +42,7 @@
 //!
 //! # Operating
 //!
-//! Each process tells the lock server who it is, so that the program `locks`, of the crate `lock-cli`, can say who holds a lock:
+//! Each process reports to the lock server who it is, so that the program `locks`, of the crate `lock-cli`, can say who holds a lock:
 //!
 //! ```text
 //! $ locks show order:42
@@ -53,7 +53,7 @@
 //! ```
 //!
 //! `locks revoke`, or [`LockManager::revoke`], gets it back without two holders, and the crate `lock-admin` shows all of it as a
-//! live page in a service. An alert on `increase(distributed_lock_losses_total{cause!~"shut_down|revoked"}[10m]) > 0` tells of
+//! live page in a service. An alert on `increase(distributed_lock_losses_total{cause!~"shut_down|revoked"}[10m]) > 0` reports
 //! lost leases, with the feature `metrics` and the exporter of [its guide](guide::observability#metrics).
 //!
 //! # Guides
@@ -106,7 +106,7 @@
 //! | [`NotInitialized`](LockError::NotInitialized) | no [`init`] yet | call it once, at startup |
 //! | [`ShuttingDown`](LockError::ShuttingDown) | after [`shutdown`] | let other instances serve the request |
 //!
-//! The others report invalid keys, options and configurations. [`LockError::is_retryable`] tells those apart after which
+//! The others report invalid keys, options and configurations. [`LockError::is_retryable`] names those after which
 //! the same call may succeed.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]

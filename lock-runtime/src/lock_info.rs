@@ -45,7 +45,7 @@ pub struct ClaimInfo {
     pub(crate) report: Option<ClaimReport>,
 }
 
-/// What its process has told of a claim.
+/// What its process has reported of a claim.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ClaimReport {
     process: Arc<ProcessInfo>,
@@ -73,7 +73,7 @@ pub enum LeaseInfo {
     Ends(Duration),
     /// It never ends: the key has no expiry, which no client of this library writes.
     Never,
-    /// It ends with the holder's session at the server, which does not tell when.
+    /// It ends with the holder's session at the server, which does not say when.
     WithSession,
 }
 
@@ -84,7 +84,7 @@ impl LockInfo {
         &self.key
     }
 
-    /// Returns who holds the lock: nobody, one, or several that share it.
+    /// Returns the holders of the lock: none, one, or several that share it.
     #[must_use]
     pub fn holders(&self) -> &[ClaimInfo] {
         &self.holders
@@ -144,7 +144,7 @@ impl ClaimInfo {
 }
 
 /// What the process has [reported](crate::Config::report), as far as it has: the methods return `None` for another client, for
-/// a process that has not reported since, and where it does not tell.
+/// a process that has not reported since, and where its report does not say.
 impl ClaimInfo {
     /// Returns who the process is.
     #[must_use]
@@ -186,7 +186,7 @@ impl ClaimInfo {
     }
 
     /// Returns `true` if no call holds the lock: the process keeps it for its next one, and gives it back as soon as another
-    /// process waits for it, see [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). `false`, too, if the process does not tell.
+    /// process waits for it, see [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). `false`, too, if the process does not report it.
     ///
     /// ```
     /// use lock_runtime::{Config, LockError, LockManager, ReleaseMode};
@@ -225,7 +225,7 @@ impl ClaimInfo {
 }
 
 impl ClaimReport {
-    /// Returns what a process tells of the claim with that token.
+    /// Returns what a process reports of the claim with that token.
     pub(crate) fn of(token: &str, process: &Arc<ProcessInfo>) -> ClaimReport {
         let hold = process.holds.iter().find(|hold| *hold.token == *token);
         let wait = process.waits.iter().find(|wait| *wait.token == *token);

@@ -6,7 +6,7 @@ use crate::util::clock::without_margin;
 use std::collections::HashSet;
 use std::time::Duration;
 
-/// What a process tells others of itself: see [`Config::report`](crate::Config::report).
+/// What a process reports: see [`Config::report`](crate::Config::report).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum Report {
@@ -15,7 +15,7 @@ pub enum Report {
     /// Soon after its first lock, and each minute as long as it uses any.
     #[default]
     Periodic,
-    /// And at once when somebody asks, from the beginning: it listens although it has not waited for a lock yet, nor held one
+    /// And at once when another process asks, from the beginning: it listens although it has not waited for a lock yet, nor held one
     /// until its renewal. On Redis and PostgreSQL, that is one connection more.
     Live,
 }

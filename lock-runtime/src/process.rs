@@ -10,7 +10,7 @@ pub(crate) const BITS: u32 = 28;
 /// two have the same with a probability of 0.2 %: it is shown to people, and decides nothing.
 ///
 /// [`LockManager::process_id`](crate::LockManager::process_id) returns it, so that a service can log it when it starts; a
-/// call that finds the lock held by that manager is told it in [`Holder::Process`](crate::Holder).
+/// call that finds the lock held by that manager finds it in [`Holder::Process`](crate::Holder).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId(pub(crate) u32);
 

@@ -1,10 +1,10 @@
-//! What a process tells of itself.
+//! The report of a process.
 
 use crate::process::ProcessId;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
-/// A process that uses locks, as it told of itself in its last report: see [`Config::report`](crate::Config::report).
+/// A process that uses locks, as its last report has it: see [`Config::report`](crate::Config::report).
 ///
 /// Whoever may write locks may write a report, so treat the texts as what a stranger says. It is shown as in
 /// `orders 2.3.1 at web-7, pid 812`.
@@ -100,7 +100,7 @@ impl ProcessInfo {
         &self.service
     }
 
-    /// Returns the [version](crate::Config::version) of that service, if it tells one.
+    /// Returns the [version](crate::Config::version) of that service, if it reports one.
     #[must_use]
     pub fn version(&self) -> Option<&str> {
         Some(&*self.version).filter(|version| !version.is_empty())
@@ -124,19 +124,19 @@ impl ProcessInfo {
         self.started
     }
 
-    /// Returns how many guards it had; `None` if it did not tell.
+    /// Returns how many guards it had; `None` if it did not report it.
     #[must_use]
     pub fn held(&self) -> Option<u64> {
         self.counts.map(|counts| counts.held)
     }
 
-    /// Returns how many of its calls waited for a lock; `None` if it did not tell.
+    /// Returns how many of its calls waited for a lock; `None` if it did not report it.
     #[must_use]
     pub fn waiting(&self) -> Option<u64> {
         self.counts.map(|counts| counts.waiting)
     }
 
-    /// Returns how many locks it has lost since it connected; `None` if it did not tell.
+    /// Returns how many locks it has lost since it connected; `None` if it did not report it.
     #[must_use]
     pub fn lost(&self) -> Option<u64> {
         self.counts.map(|counts| counts.lost)

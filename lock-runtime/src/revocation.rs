@@ -1,4 +1,4 @@
-//! What became of a lock that somebody wanted back.
+//! What became of a lock that an operator wanted back.
 
 use crate::lock_info::ClaimInfo;
 use std::time::Duration;
@@ -8,7 +8,7 @@ use std::time::Duration;
 #[must_use = "the lock may still be held"]
 #[non_exhaustive]
 pub enum Revocation {
-    /// Nobody held it, or not with that token any more.
+    /// It was free, or not held with that token any more.
     NotHeld,
     /// Its holders have stopped, as their processes say: they have released it, or passed it on to another body than the one
     /// that was meant.
@@ -37,10 +37,10 @@ pub enum Revocation {
     /// It was taken from them by force.
     #[non_exhaustive]
     Taken {
-        /// A number greater than each that they have drawn: a resource that has been told it refuses their late writes.
+        /// A number greater than each that they have drawn: a resource that knows it refuses their late writes.
         fencing_token: u64,
     },
-    /// It was taken from them by force, but a transaction has proven it: nobody else gets the lock until that has ended.
+    /// It was taken from them by force, but a transaction has proven it: no other claim gets the lock until that has ended.
     #[non_exhaustive]
     InTransaction {
         /// A number greater than each that they have drawn.

@@ -93,7 +93,7 @@ impl Site {
         Some(self.function).filter(|path| !path.is_empty())
     }
 
-    /// Returns the source file, as the compiler was told it.
+    /// Returns the source file, as the compiler has it.
     #[must_use]
     pub fn file(&self) -> &'static str {
         self.file

@@ -23,7 +23,7 @@ impl Drop for Line {
     }
 }
 
-/// Returns the future's output. Tells a terminal once a second that the lock is not acquired yet.
+/// Returns the future's output. Says on a terminal once a second that the lock is not acquired yet.
 pub(crate) async fn shown<F: Future>(key: &str, acquire: F) -> F::Output {
     let mut acquire = pin!(acquire);
     if !stderr().is_terminal() {

@@ -66,13 +66,13 @@ impl LockGuard {
         let source = sources.fold(guard.source(), Source::max);
         let record = GuardRecord::begin(context, key, purpose.clone(), *started, source);
         for guard in std::iter::once(&mut guard).chain(&mut others) {
-            guard.tell_loss_by(&record);
+            guard.report_loss_by(&record);
             // Only now: a lock that its caller never received is released at once.
             if let Some(min_hold) = acquire.options.min_hold {
                 guard.hold().retain_for(min_hold);
             }
         }
-        // The first report tells of this guard.
+        // The first report has this guard.
         guard.hold().context().reporter.on_use();
         LockGuard {
             guard,
@@ -118,16 +118,16 @@ impl LockGuard {
     pub(crate) async fn release_or_hand_off(&self) -> Result<(), LockError> {
         if self.others.is_empty() {
             let released = self.guard.release_or_hand_off().await;
-            self.tell_end(std::slice::from_ref(&released));
+            self.report_end(std::slice::from_ref(&released));
             return released;
         }
         let released = join_all(self.guards().map(HoldGuard::release_or_hand_off)).await;
-        self.tell_end(&released);
+        self.report_end(&released);
         released.into_iter().collect()
     }
 
-    /// Tells the end of the guard, given what came of the release of each key.
-    fn tell_end(&self, released: &[Result<(), LockError>]) {
+    /// Reports the end of the guard, given what came of the release of each key.
+    fn report_end(&self, released: &[Result<(), LockError>]) {
         let context = self.hold().context();
         let lost = released.iter().find_map(|released| match released {
             Err(LockError::Lost { key, cause, .. }) => Some((key, *cause)),
@@ -205,7 +205,7 @@ impl LockGuard {
     /// Waits until a caller of another process waits for the lock, so that a body which holds it for long, such as that of a
     /// leader or of a partition's owner, can hand it over early. Also resolves when the lock is lost.
     ///
-    /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, the other process tells this one at once. The library also looks
+    /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, this process hears of the other one at once. The library also looks
     /// at the server, at most once a second and while the future is polled, of several keys at one in turn. A single
     /// [try](crate::Lock::try_acquire) of another process does not count, nor does a client that has no queue. A caller that
     /// has waited counts even if it has given up since. Cancel safe.
@@ -394,7 +394,7 @@ impl LockGuard {
         let this = &mut self;
         for guard in std::iter::once(&mut this.guard).chain(&mut this.others) {
             *guard = downgrade(guard).await?;
-            guard.tell_loss_by(&this.record);
+            guard.report_loss_by(&this.record);
         }
         Ok(self)
     }

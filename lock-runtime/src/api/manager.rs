@@ -86,7 +86,7 @@ impl LockManager {
         Ok(LockManager { inner })
     }
 
-    /// Returns the identity of this manager, which a call of another process is told when it finds a lock held: see
+    /// Returns the identity of this manager, which a call of another process finds in the error when it finds a lock held: see
     /// [`Holder::Process`](crate::Holder). It is also written in the tokens on the server.
     ///
     /// ```
@@ -205,7 +205,7 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::InvalidKey`] before anything is sent; [`LockError::Unavailable`] if the server did not reply, or refuses
-    /// to tell.
+    /// to say.
     pub async fn inspect(&self, key: &str) -> Result<LockInfo, LockError> {
         inspect(&self.inner.context, key).await
     }
@@ -234,7 +234,7 @@ impl LockManager {
     /// # Errors
     ///
     /// [`LockError::InvalidKey`] before anything is sent; [`LockError::Unavailable`] if the server did not reply, or refuses
-    /// to tell. If it has more reports or names than it sends within 10 s and the
+    /// to say. If it has more reports or names than it sends within 10 s and the
     /// [`command_timeout`](crate::Config::command_timeout) of a request, the error says so.
     pub fn list(&self, prefix: impl Into<String>) -> List {
         List::new(self.inner.clone(), prefix.into())
@@ -244,7 +244,7 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// [`LockError::Unavailable`] if the server did not reply, or refuses to tell, or as for [`list`](Self::list).
+    /// [`LockError::Unavailable`] if the server did not reply, or refuses to say, or as for [`list`](Self::list).
     pub async fn processes(&self) -> Result<Vec<ProcessInfo>, LockError> {
         list::processes(&self.inner.context).await
     }

@@ -11,11 +11,11 @@ use crate::engine::operations::Reading;
 use crate::engine::request::EngineFuture;
 use tokio::time::Instant;
 
-/// Declares a trait and the macro that implements it. The last argument of each method is its deadline. A method that a type
+/// Declares a trait in a module, and the macro that implements it. The last argument of each method is its deadline. A method that a type
 /// does not answer replies what follows its `=`, or else that the engine does not support it.
 macro_rules! declare {
     (
-        ($dollar:tt)
+        ($dollar:tt of $($module:tt)+)
         $(#[$about:meta])*
         trait $trait:ident, implemented by $implement:ident and $method:ident;
         $(
@@ -70,7 +70,7 @@ macro_rules! declare {
         macro_rules! $implement {
             ($dollar engine:ty: $dollar($dollar how:ident[$dollar($dollar name:ident)*])*) => {
                 const _: () = {
-                    use crate::engine::requests::*;
+                    use $($module)+::*;
 
                     impl $trait for $dollar engine {
                         $dollar($dollar($method! { $dollar how $dollar name })*)*

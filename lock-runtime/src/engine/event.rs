@@ -22,7 +22,7 @@ pub(crate) enum EngineEvent {
     MoreWaiters(Token),
     /// Another process waits for a lock that a [recallable](Token::recallable) token of this one holds.
     Recalled { name: Arc<str>, token: Token },
-    /// Somebody asks this process for something, as others are asked, too. Anything may be in it.
+    /// Another process asks this one for something, as others, too. Anything may be in it.
     Asked(Arc<str>),
     /// Events may have been missed.
     Resubscribed,

@@ -54,5 +54,7 @@ pub(crate) mod traits;
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 pub(crate) mod url;
 pub(crate) mod view;
+#[cfg(feature = "redis")]
+pub(crate) mod vote;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod zookeeper;

@@ -34,10 +34,10 @@ impl Reading {
 /// For how long a report is stored where no session ends it.
 pub(crate) const REPORT_TTL: Duration = Duration::from_secs(180);
 
-/// When processes tell of themselves.
+/// When processes report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportPace {
-    /// The time between two reports that nobody asks for; `None` if there is only the first one, since the server keeps
+    /// The time between two reports without a request; `None` if there is only the first one, since the server keeps
     /// what is overwritten.
     pub(crate) regular: Option<Duration>,
     /// The least time between two reports.
@@ -69,7 +69,7 @@ pub(crate) fn beginning(bytes: &[u8]) -> Arc<str> {
     String::from_utf8_lossy(&bytes[..bytes.len().min(MAX_TEXT)]).into()
 }
 
-/// What a process has told of itself. Anything may be in it: whoever may write locks may write a report.
+/// The report of a process. Anything may be in it: whoever may write locks may write a report.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct StoredReport {
     pub(crate) process: ProcessId,
@@ -83,8 +83,8 @@ pub(crate) struct StoredReport {
 pub(crate) struct Taken {
     /// `true` if the token held the lock until then.
     pub(crate) held: bool,
-    /// `true` if a transaction has proven the lock, which nobody else gets until it has ended.
+    /// `true` if a transaction has proven the lock, which no other claim gets until it has ended.
     pub(crate) pinned: bool,
-    /// Nobody's if the token did not hold the lock: another one may hold it then, with a number below this one.
+    /// Meaningless unless `held` or `pinned`: a later holder may then have a smaller number.
     pub(crate) fencing_token: u64,
 }

@@ -119,7 +119,7 @@ pub(crate) struct QueueStatus {
     pub(crate) position: u64,
     /// `true` if other claims wait in the queue.
     pub(crate) has_others: bool,
-    /// Who is in the way, as far as the reply tells.
+    /// Who is in the way, as far as the reply says.
     pub(crate) holder: Holder,
 }
 

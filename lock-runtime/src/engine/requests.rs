@@ -4,21 +4,21 @@ use crate::engine::answers::declare;
 // The macros that implement the traits need these, too.
 pub(crate) use crate::engine::background_release::ReleaseSupervisor;
 pub(crate) use crate::engine::error::{EngineError, EngineErrorKind};
-#[cfg(feature = "redis")]
-pub(crate) use crate::engine::member::{QueueObservation, Vote, VoteQueue};
 pub(crate) use crate::engine::operations::{Reading, StoredReport, Taken};
 pub(crate) use crate::engine::request::{
     Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime,
 };
 pub(crate) use crate::engine::token::Token;
 pub(crate) use crate::engine::view::View;
+#[cfg(feature = "redis")]
+pub(crate) use crate::engine::vote::{QueueObservation, Vote, VoteQueue};
 pub(crate) use crate::process::ProcessId;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
 pub(crate) use tokio::time::Instant;
 
 declare! {
-    ($)
+    ($ of crate::engine::requests)
     /// What calls ask of an engine.
     ///
     /// A request that fails with [`EngineErrorKind::Indeterminate`](crate::engine::error::EngineErrorKind) may
@@ -80,7 +80,7 @@ declare! {
 }
 
 declare! {
-    ($)
+    ($ of crate::engine::requests)
     /// The operations of an engine, and of a quorum's member.
     trait Operations, implemented by answer_operations and operation;
 
@@ -119,7 +119,7 @@ declare! {
 
 #[cfg(feature = "redis")]
 declare! {
-    ($)
+    ($ of crate::engine::requests)
     /// What a quorum asks of each of its members, the independent deployments.
     trait VoteRequests, implemented by answer_vote_requests and vote_request;
 

@@ -46,7 +46,7 @@ impl Timeouts {
     }
 
     /// Returns by when the credentials for a try that begins now must be known: they may take as long as the connect
-    /// timeout, however short the try is, since they tell nothing of the server.
+    /// timeout, however short the try is, since they say nothing of the server.
     pub(crate) fn credentials_by(&self) -> Instant {
         self.end_of_try(self.connect)
     }

@@ -105,7 +105,7 @@ pub(crate) async fn encrypt<S: AsyncRead + AsyncWrite + Unpin>(
 /// An encrypted stream.
 ///
 /// With TLS 1.3, a server refuses the certificate of a client, or the lack of one, only when the handshake is over for the
-/// client; before its alert arrives, a write may fail. So until the server has sent something, each failure tells of
+/// client; before its alert arrives, a write may fail. So until the server has sent something, each failure says of
 /// certificates.
 pub(crate) struct Encrypted<S> {
     stream: TlsStream<S>,

@@ -92,7 +92,7 @@ impl Token {
         ProcessId((self.id.as_u128() >> PROCESS & PROCESS_MASK) as u32)
     }
 
-    /// Marks the token of a holder that may keep the lock after its body, and is told when another process waits.
+    /// Marks the token of a holder that may keep the lock after its body, and hears when another process waits.
     pub(crate) fn recallable(self) -> Token {
         Token {
             id: Uuid::from_u128(self.id.as_u128() | RECALLABLE),
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn a_token_tells_its_process_and_its_time() {
+    fn a_token_names_its_process_and_its_time() {
         let since = SystemTime::UNIX_EPOCH + Duration::from_millis(1_795_536_000_123);
         for n in 0..10_000_u128 {
             let random = (u128::MAX / 10_000 * n).to_be_bytes();

@@ -42,7 +42,7 @@ pub(crate) struct RevokeRequest {
 }
 
 impl Ask {
-    /// Parses a text, which anybody may have sent.
+    /// Parses a text, which any client may have sent.
     pub(crate) fn parse(text: &str) -> Option<Ask> {
         let mut fields = Fields::of(text);
         match fields.next()? {

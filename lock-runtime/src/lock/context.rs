@@ -144,10 +144,10 @@ impl Context {
         options.is_lazy() && self.engine.hears_recalls(name)
     }
 
-    /// Tells that another process has recalled a lock of this one. Call it under no mutex.
-    pub(crate) fn tell_recall(&self, name: &str) {
+    /// Reports that another process has recalled a lock of this one. Call it under no mutex.
+    pub(crate) fn publish_recall(&self, name: &str) {
         let key = self.key_of(name);
-        self.telemetry.tell(&LockEvent::Recalled { key });
+        self.telemetry.publish(&LockEvent::Recalled { key });
     }
 
     pub(crate) fn unavailable(&self, name: &str, error: EngineError) -> LockError {

@@ -30,7 +30,7 @@ pub(crate) struct HoldGuard {
     source: Source,
     /// Counts the lock as kept, until its next guard comes or it is given back.
     kept: Option<KeptRecord>,
-    /// What is told of a loss, once the caller has received the guard.
+    /// What reports a loss, once the caller has received the guard.
     record: Option<Arc<GuardRecord>>,
     /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type here: a
     /// guard of a mutex in every `LockGuard` would make clippy warn about users' functions.
@@ -80,10 +80,10 @@ impl HoldGuard {
         self.source
     }
 
-    /// Tells a loss of the lock by that record, until the guard ends.
-    pub(crate) fn tell_loss_by(&mut self, record: &Arc<GuardRecord>) {
+    /// Reports a loss of the lock by that record, until the guard ends.
+    pub(crate) fn report_loss_by(&mut self, record: &Arc<GuardRecord>) {
         self.record = Some(record.clone());
-        self.hold.tell_loss_by(record);
+        self.hold.report_loss_by(record);
     }
 
     pub(crate) fn hold(&self) -> &Arc<Hold> {

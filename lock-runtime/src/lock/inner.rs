@@ -151,12 +151,12 @@ impl ManagerInner {
         self.context.telemetry.stats(self.queues.kept())
     }
 
-    /// Gives a kept lock back before that is told: the other process waits.
+    /// Gives a kept lock back before that is reported: the other process waits.
     fn on_recalled(&self, name: &str, token: Token) {
         let recall = self.queues.recall(name, token);
         drop(recall.kept);
         if recall.is_first {
-            self.context.tell_recall(name);
+            self.context.publish_recall(name);
         }
     }
 

@@ -27,9 +27,9 @@ pub(crate) async fn inspect(context: &Context, key: &str) -> Result<LockInfo, Lo
     processes.sort_by_key(|process| process.0);
     processes.dedup();
     if !processes.is_empty() {
-        // Whoever may not read the reports sees the lock without what they tell.
-        let told = told(context, Some(&processes)).await;
-        describe(&mut lock, &told.unwrap_or_default());
+        // Whoever may not read the reports sees the lock without them.
+        let processes = read_processes(context, Some(&processes)).await;
+        describe(&mut lock, &processes.unwrap_or_default());
     }
     Ok(lock)
 }
@@ -64,27 +64,30 @@ fn info(context: &Context, name: &str, view: View) -> LockInfo {
     }
 }
 
-/// What processes have told of themselves.
-pub(crate) type Told = HashMap<ProcessId, Arc<ProcessInfo>>;
+/// The processes that have reported.
+pub(crate) type Processes = HashMap<ProcessId, Arc<ProcessInfo>>;
 
-/// Returns what these processes, or all, have told of themselves.
-pub(crate) async fn told(context: &Context, of: Option<&[ProcessId]>) -> Result<Told, LockError> {
+/// Returns those of these processes, or of all, that have reported.
+pub(crate) async fn read_processes(
+    context: &Context,
+    of: Option<&[ProcessId]>,
+) -> Result<Processes, LockError> {
     let reading = context.begin_reading();
     let reports = context.engine.reports(of, reading).await;
     let reports = reports.map_err(|error| context.not_read(reading, error))?;
-    let told = reports.iter().filter_map(parse).map(|mut info| {
+    let processes = reports.iter().filter_map(parse).map(|mut info| {
         if context.engine.has_index() {
             info.unlisted = Unlisted::default();
         }
         (info.id, Arc::new(info))
     });
-    Ok(told.collect())
+    Ok(processes.collect())
 }
 
-/// Adds to a lock what the processes tell of their claims.
-pub(crate) fn describe(lock: &mut LockInfo, told: &Told) {
+/// Adds to a lock what the processes report of their claims.
+pub(crate) fn describe(lock: &mut LockInfo, processes: &Processes) {
     for claim in lock.holders.iter_mut().chain(&mut lock.waiters) {
-        let process = claim.process().and_then(|process| told.get(&process));
+        let process = claim.process().and_then(|process| processes.get(&process));
         claim.report = process.map(|process| ClaimReport::of(&claim.token, process));
     }
 }
@@ -97,7 +100,7 @@ fn holder(viewed: ViewedHolder) -> ClaimInfo {
     }
 }
 
-/// Returns what the token tells. A text that is none is that of another client, which counts as exclusive.
+/// Returns what the token says. A text that is none is that of another client, which counts as exclusive.
 fn claim(token: Box<str>) -> ClaimInfo {
     let parsed = Token::parse(&token);
     ClaimInfo {
@@ -126,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_tells_the_mode_and_the_process() {
+    fn a_token_names_the_mode_and_the_process() {
         let process = ProcessId::random();
         let permits = Limit::permits(5).unwrap();
         for (limit, expected) in [

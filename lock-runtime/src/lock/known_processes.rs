@@ -18,7 +18,7 @@ const MOST: usize = 64;
 #[derive(Default)]
 pub(crate) struct KnownProcesses(Mutex<HashMap<ProcessId, Known>>);
 
-/// When somebody began to ask about it, and what it has reported.
+/// When a call began to ask about it, and what it has reported.
 type Known = (Instant, Option<Arc<ProcessInfo>>);
 
 impl KnownProcesses {

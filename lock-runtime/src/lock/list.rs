@@ -3,7 +3,7 @@
 use crate::error::LockError;
 use crate::lock::asks::Ask;
 use crate::lock::context::Context;
-use crate::lock::inspect::{Told, describe, told, viewed_together};
+use crate::lock::inspect::{Processes, describe, read_processes, viewed_together};
 use crate::lock_info::LockInfo;
 use crate::options::invalid_key;
 use crate::process_info::ProcessInfo;
@@ -34,8 +34,8 @@ pub(crate) async fn ask_for_reports(context: &Context) -> Result<(), LockError> 
 
 /// Returns the processes that have reported, those of one service side by side.
 pub(crate) async fn processes(context: &Context) -> Result<Vec<ProcessInfo>, LockError> {
-    let told = told(context, None).await?.into_values();
-    let mut found: Vec<_> = told.map(Arc::unwrap_or_clone).collect();
+    let processes = read_processes(context, None).await?.into_values();
+    let mut found: Vec<_> = processes.map(Arc::unwrap_or_clone).collect();
     let order = |it: &ProcessInfo| (it.service.clone(), it.host.clone(), it.pid, it.id.0);
     found.sort_by_cached_key(order);
     Ok(found)
@@ -52,7 +52,7 @@ pub(crate) async fn list(
         let reason = "no key begins with `:`; choose another prefix";
         return Err(invalid_key(prefix, reason));
     }
-    let told = told(context, None).await;
+    let processes = read_processes(context, None).await;
     let reading = context.begin_reading();
     let not_read = |error| context.not_read(reading, error);
     let names = match scan || context.engine.has_index() {
@@ -62,12 +62,12 @@ pub(crate) async fn list(
             BTreeSet::from_iter(names.map_err(not_read)?)
         }
         false => {
-            let told = told.as_ref().map_err(Clone::clone)?;
-            reported_names(context, told, prefix, most.saturating_add(ENDED))
+            let processes = processes.as_ref().map_err(Clone::clone)?;
+            reported_names(context, processes, prefix, most.saturating_add(ENDED))
         }
     };
-    // Whoever may not read the reports sees the locks without what they tell.
-    let told = told.unwrap_or_default();
+    // Whoever may not read the reports sees the locks without them.
+    let processes = processes.unwrap_or_default();
     let names: Vec<_> = names.into_iter().collect();
     let mut found = Vec::new();
     for some in names.chunks(AT_ONCE) {
@@ -82,15 +82,20 @@ pub(crate) async fn list(
         found.retain(|lock: &LockInfo| !lock.holders.is_empty() || lock.waiting > 0);
     }
     found.truncate(most);
-    found.iter_mut().for_each(|lock| describe(lock, &told));
+    found.iter_mut().for_each(|lock| describe(lock, &processes));
     Ok(found)
 }
 
 /// Returns the names that processes have reported, `most` of them at the most. One process may report many, so the first of
 /// each is worth as much as the others' first; and each second since a report is worth one name less, since processes that
 /// were killed leave theirs behind.
-fn reported_names(context: &Context, told: &Told, prefix: &str, most: usize) -> BTreeSet<Arc<str>> {
-    let ranked = told.values().flat_map(|process| {
+fn reported_names(
+    context: &Context,
+    processes: &Processes,
+    prefix: &str,
+    most: usize,
+) -> BTreeSet<Arc<str>> {
+    let ranked = processes.values().flat_map(|process| {
         let age = process.age.unwrap_or_default().as_secs();
         let held = process.holds.iter().map(|hold| &*hold.key);
         let keys = held.chain(process.waits.iter().map(|wait| &*wait.key));

@@ -122,7 +122,7 @@ impl<T> LocalLock<T> {
         self.more.as_ref().is_some_and(|more| more.kept.is_some())
     }
 
-    /// Returns `true` if the hold with that token alone holds the lock, and nobody is known to wait for it.
+    /// Returns `true` if the hold with that token alone holds the lock, and no other process is known to wait for it.
     pub(crate) fn may_keep(&self, token: Token) -> bool {
         let has_others = |queue: &LocalQueue<T>| queue.remote_waiters == Some(true);
         self.holders().eq([token])

@@ -103,7 +103,7 @@ async fn open_late(
         if inner.strong_count() == 0 || context.is_closed() {
             return;
         }
-        // What a try in vain tells of single connections does not matter.
+        // What a failed try reports of single connections does not matter.
         let slot = InnerSlot::default();
         let clock = context.clock.clone();
         match open(&config, context.io, clock, context.process, &slot).await {
@@ -125,7 +125,7 @@ async fn open_late(
     }
 }
 
-/// What is told while there was no connection yet. Dropping it ends the outage.
+/// What is reported while there is no connection yet. Dropping it ends the outage.
 struct Outage {
     context: Arc<Context>,
     error: LockError,

@@ -1,4 +1,4 @@
-//! The locks that somebody wants back.
+//! The locks that operators want back.
 
 use crate::lock::asks::RevokeRequest;
 use crate::util::sync::Mutex;

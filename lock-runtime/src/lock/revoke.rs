@@ -167,8 +167,8 @@ impl Stopping<'_> {
     /// may have ended, or another may have taken the lock, while a body runs on. Waits for at most a command timeout.
     async fn have_all(&mut self) -> bool {
         let deadline = deadline_in(self.context.command_timeout);
-        let can_tell = |it: &ClaimInfo| request(it, self.demand).is_some();
-        while !self.is_over() && self.meant.iter().all(can_tell) && now() < deadline {
+        let can_answer = |it: &ClaimInfo| request(it, self.demand).is_some();
+        while !self.is_over() && self.meant.iter().all(can_answer) && now() < deadline {
             // No more than there is room for, there and here.
             let missing = self.meant.iter().filter(|it| !self.has_stopped(it));
             let missing: Vec<_> = missing.take(AT_ONCE).cloned().collect();
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn number_that_was_drawn_against_no_holder_is_told_to_nobody() {
+    fn number_that_was_drawn_against_no_holder_is_not_returned() {
         assert_eq!(outcome(&[taken(false, 7)]), None);
         let fencing_token = 7;
         let revoked = Some(Revocation::Taken { fencing_token });

@@ -1,4 +1,4 @@
-//! Counts what happens to the locks of a manager, and tells it to the event handlers and the metrics.
+//! Counts what happens to the locks of a manager, and reports it to the event handlers and the metrics.
 
 use crate::engine::error::EngineError;
 use crate::event::{LockEvent, LockEventHandler, Outcome};
@@ -46,13 +46,13 @@ impl Telemetry {
         }
     }
 
-    /// Returns `true` if anybody is told more than the counts, such as times.
+    /// Returns `true` if there is anyone to report more to than the counts, such as times.
     pub(crate) fn is_heard(&self) -> bool {
         cfg!(any(feature = "metrics", feature = "tracing")) || !self.handlers.is_empty()
     }
 
-    /// Counts an event, and tells it. Call it under no mutex: the handlers are the user's code.
-    pub(crate) fn tell(&self, event: &LockEvent<'_>) {
+    /// Counts an event, and reports it. Call it under no mutex: the handlers are the user's code.
+    pub(crate) fn publish(&self, event: &LockEvent<'_>) {
         self.counts.add(event);
         metrics::record(event);
         for handler in &self.handlers {
@@ -79,7 +79,7 @@ impl Telemetry {
         drop(broken);
         if is_first {
             let (server, error) = (&*server, &*error.source);
-            self.tell(&LockEvent::ServerDown { server, error });
+            self.publish(&LockEvent::ServerDown { server, error });
         }
     }
 
@@ -95,7 +95,7 @@ impl Telemetry {
         }
         broken.remove(server);
         drop(broken);
-        self.tell(&LockEvent::ServerUp { server });
+        self.publish(&LockEvent::ServerUp { server });
     }
 
     /// Returns the counts of a manager that keeps so many locks.
@@ -189,8 +189,8 @@ mod tests {
 
     #[test]
     fn a_server_is_down_from_its_first_broken_connection_to_its_last() {
-        let (told, lines) = std::sync::mpsc::channel();
-        let handler = move |event: &LockEvent<'_>| _ = told.send(event.to_string());
+        let (sender, lines) = std::sync::mpsc::channel();
+        let handler = move |event: &LockEvent<'_>| _ = sender.send(event.to_string());
         let telemetry = Telemetry::new(vec![Arc::new(handler)]);
         let error = EngineError::no_reply();
         for _ in 0..2 {

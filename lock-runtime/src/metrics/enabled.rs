@@ -31,7 +31,7 @@ struct Series {
     oldest_wait: Gauge,
 }
 
-/// Those that no template tells apart.
+/// Those that have no template.
 struct Common {
     handoffs: Counter,
     resumes: Counter,
@@ -314,7 +314,7 @@ mod tests {
     use metrics_exporter_prometheus::PrometheusBuilder;
 
     #[test]
-    fn a_recorder_that_comes_late_is_told_no_end_without_its_beginning() {
+    fn a_recorder_that_comes_late_gets_no_end_without_its_beginning() {
         let begin = || [Active::hold(None), Active::wait(None), Active::kept()];
         let before = begin();
         let late = PrometheusBuilder::new().build_recorder();

@@ -101,7 +101,7 @@ pub(crate) fn lost(span: Option<&LockSpan>, key: &str, cause: LostCause) {
     );
 }
 
-/// Reports that this process gives up a lock which somebody wants back.
+/// Reports that this process gives up a lock that an operator wants back.
 pub(crate) fn gives_up(key: &str, by: &str, reason: &str) {
     contain(|| warn!(target: TARGET, key, by, reason, "lock revoked"));
 }

@@ -10,7 +10,7 @@ pub(crate) const PERIOD: Duration = Duration::from_secs(5);
 #[derive(Default)]
 pub(crate) struct Trouble {
     /// When it was last reported.
-    told: Option<Instant>,
+    reported: Option<Instant>,
     /// `true` if it was reported and has not ended since.
     lasts: bool,
 }
@@ -18,9 +18,11 @@ pub(crate) struct Trouble {
 impl Trouble {
     /// Records a failure. Returns `true` if it must be reported now.
     pub(crate) fn comes(&mut self, now: Instant) -> bool {
-        let due = self.told.is_none_or(|told| now >= told + PERIOD);
+        let due = self
+            .reported
+            .is_none_or(|reported| now >= reported + PERIOD);
         if due {
-            self.told = Some(now);
+            self.reported = Some(now);
             self.lasts = true;
         }
         due
@@ -38,7 +40,8 @@ impl Trouble {
 
     /// Returns `true` if it was not reported in the last 12 periods and can be dropped.
     pub(crate) fn is_old(&self, now: Instant) -> bool {
-        self.told.is_none_or(|told| now >= told + 12 * PERIOD)
+        self.reported
+            .is_none_or(|reported| now >= reported + 12 * PERIOD)
     }
 }
 
@@ -50,14 +53,14 @@ mod tests {
     fn each_period_has_one_warning_and_one_end() {
         let start = Instant::now();
         let mut trouble = Trouble::default();
-        let (mut told, mut ended) = (0, 0);
+        let (mut reported, mut ended) = (0, 0);
         // The failure comes and goes a hundred times a second, for twelve seconds.
         for tick in 0..1200 {
             let now = start + tick * Duration::from_millis(10);
-            told += u32::from(trouble.comes(now));
+            reported += u32::from(trouble.comes(now));
             ended += u32::from(trouble.ends());
         }
-        assert_eq!((told, ended), (3, 3));
+        assert_eq!((reported, ended), (3, 3));
     }
 
     #[test]

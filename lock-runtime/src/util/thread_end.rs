@@ -113,7 +113,7 @@ impl Drop for Debt {
 pub(crate) trait Use: Send + Sync {
     fn is_over(&self) -> bool;
 
-    /// Ends what is used for nobody, since the process is about to end.
+    /// Releases kept locks, since the process is about to end.
     fn end_idle(&self) {}
 }
 

@@ -202,7 +202,7 @@ mod tests {
         let to = Token::random();
         table.rename(token, to);
         assert_eq!(expired_after(1), [to]);
-        assert_eq!(expired_after(9), [], "it is not told again");
+        assert_eq!(expired_after(9), [], "it is not reported again");
     }
 
     #[test]

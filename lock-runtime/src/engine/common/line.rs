@@ -88,7 +88,7 @@ impl<E: Entry> Line<E> {
     }
 
     /// Returns what is to be seen of the lock, with the first waiters, `most` of them at the most. `text` is the token of a
-    /// claim, or what identifies another client. The server ends claims with sessions or leases that tell no rest.
+    /// claim, or what identifies another client. The server ends claims with sessions or leases that have no rest.
     pub(crate) fn view(&self, most: usize, text: impl Fn(&E) -> Box<str>) -> View {
         let (holders, waiters) = self.0.split_at(holders(self.0.iter()));
         let holder = |entry| ViewedHolder {

@@ -48,7 +48,7 @@ pub(crate) struct Pace {
 pub(crate) struct FirstTry(oneshot::Receiver<Result<(), EngineError>>);
 
 impl Pace {
-    /// Begins to connect in the background. `carries` is the purpose of the connections, in words. `handler` is told when
+    /// Begins to connect in the background. `carries` is the purpose of the connections, in words. `handler` is called when
     /// there is no connection for some time.
     pub(crate) fn new(
         (server, carries): (&dyn Display, &'static str),
@@ -133,7 +133,7 @@ impl Pace {
         }
     }
 
-    /// Tells that a broken connection was replaced, or is given up.
+    /// Reports that a broken connection was replaced, or is given up.
     fn mended(&mut self) {
         if std::mem::take(&mut self.is_broken) {
             (self.handler)(EngineEvent::ConnectionMended(self.server.clone()));
@@ -190,13 +190,13 @@ mod tests {
         }
     }
 
-    /// Whatever becomes of a broken connection, its server is not told as down for ever.
+    /// Whatever becomes of a broken connection, its server is not reported as down for ever.
     #[test]
     fn a_connection_that_is_given_up_counts_as_broken_no_more() {
-        let (told, events) = std::sync::mpsc::channel();
+        let (sender, events) = std::sync::mpsc::channel();
         let handler: EventHandler = Arc::new(move |event| {
             let is_broken = matches!(event, EngineEvent::ConnectionBroken(..));
-            let _ = told.send(is_broken);
+            let _ = sender.send(is_broken);
         });
         let timeouts = Timeouts::of(&Config::new("memory://"));
         let mut pace = Pace::new((&"a", "requests"), MIN_TIMEOUT, &timeouts, handler);

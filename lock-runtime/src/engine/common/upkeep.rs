@@ -186,7 +186,7 @@ mod tests {
         }
     }
 
-    /// Makes what the test gives, and tells it how long each try may last; panics if the test gives `None`.
+    /// Makes what the test gives, and reports how long each try may last; panics if the test gives `None`.
     struct Given {
         results: mpsc::UnboundedReceiver<Option<Result<Arc<Connection>, EngineError>>>,
         tries: mpsc::UnboundedSender<Duration>,
@@ -212,7 +212,7 @@ mod tests {
     ) {
         let timeouts = Timeouts::of(&Config::new("memory://"));
         timeouts.opened();
-        let ((results, given), (tries, told)) =
+        let ((results, given), (tries, limits)) =
             (mpsc::unbounded_channel(), mpsc::unbounded_channel());
         let connect = Given {
             results: given,
@@ -222,7 +222,7 @@ mod tests {
         let pace = Pace::new((&"a", "requests"), MIN_TIMEOUT, &timeouts, Arc::new(|_| {}));
         let io = IoThread::start().unwrap().yielding();
         let upkeep = Upkeep::start(io, pace, connect);
-        (upkeep, results, told)
+        (upkeep, results, limits)
     }
 
     fn refused() -> EngineError {

@@ -48,12 +48,12 @@ impl Keys {
         format!("{}::fence", self.prefix).into()
     }
 
-    /// Returns the key of what a process tells of itself.
+    /// Returns the key of the report of a process.
     pub(crate) fn report(&self, process: ProcessId) -> Bytes {
         format!("{}::process:{process}", self.prefix).into()
     }
 
-    /// Returns the range of what processes tell of themselves.
+    /// Returns the range of the reports of processes.
     pub(crate) fn reports(&self) -> Range {
         let of_all = format!("{}::process:", self.prefix);
         (of_all.clone().into(), end_of(of_all))

@@ -1,18 +1,8 @@
 //! Asks all managers of a store.
 
-use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
-use crate::engine::memory::MemoryEngine;
 use crate::util::sync::Mutex;
 use std::sync::{Arc, Weak};
-use tokio::time::Instant;
-
-impl MemoryEngine {
-    pub(crate) async fn ask(&self, text: &str, _: Instant) -> Result<(), EngineError> {
-        self.store.listeners.ask(text);
-        Ok(())
-    }
-}
 
 /// A handler that may be gone.
 type Listener = Weak<dyn Fn(EngineEvent) + Send + Sync>;

@@ -3,6 +3,7 @@
 pub(crate) mod asks;
 #[cfg(test)]
 pub(crate) mod model_tests;
+mod operations;
 pub(crate) mod reports;
 pub(crate) mod store;
 pub(crate) mod take;
@@ -49,10 +50,6 @@ impl MemoryEngine {
         }
     }
 
-    pub(crate) async fn ping(&self, _: Instant) -> Result<(), EngineError> {
-        Ok(())
-    }
-
     pub(crate) fn acquire(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
         let (name, limit) = (&claim.name, claim.token.limit());
@@ -76,10 +73,10 @@ impl MemoryEngine {
         let reply = self.enter_queue(claim);
         if let EnqueueReply::Queued(status) = &reply
             && status.position < RECALLING
-            && let Some((token, tell)) = self.store.keeper(claim)
+            && let Some((token, keeper)) = self.store.keeper(claim)
         {
             let name = claim.name.clone();
-            tell(EngineEvent::Recalled { name, token });
+            keeper(EngineEvent::Recalled { name, token });
         }
         reply
     }
@@ -334,7 +331,7 @@ mod tests {
 
     fn memory(store: &Arc<Store>) -> (MemoryEngine, mpsc::Receiver<EngineEvent>) {
         let (sender, news) = mpsc::channel();
-        let handler: EventHandler = Arc::new(move |told| drop(sender.send(told)));
+        let handler: EventHandler = Arc::new(move |event| drop(sender.send(event)));
         (MemoryEngine::new(store.clone(), handler), news)
     }
 

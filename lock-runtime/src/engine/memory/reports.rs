@@ -1,36 +1,11 @@
-//! What processes tell of themselves.
+//! The reports of processes.
 
-use crate::engine::error::EngineError;
-use crate::engine::memory::MemoryEngine;
-use crate::engine::operations::{REPORT_TTL, Reading, StoredReport};
+use crate::engine::operations::{REPORT_TTL, StoredReport};
 use crate::process::ProcessId;
 use crate::util::clock::Timestamp;
 use crate::util::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
-use tokio::time::Instant;
-
-impl MemoryEngine {
-    pub(crate) async fn report(
-        &self,
-        process: ProcessId,
-        report: Arc<str>,
-        _: Instant,
-    ) -> Result<(), EngineError> {
-        let now = self.store.clock.now();
-        self.store.reports.store(process, report, now);
-        Ok(())
-    }
-
-    pub(crate) async fn reports(
-        &self,
-        of: Option<&[ProcessId]>,
-        _: Reading,
-    ) -> Result<Vec<StoredReport>, EngineError> {
-        let now = self.store.clock.now();
-        Ok(self.store.reports.read(of, now))
-    }
-}
 
 #[derive(Default)]
 pub(crate) struct Reports(Mutex<HashMap<ProcessId, (Arc<str>, Timestamp)>>);

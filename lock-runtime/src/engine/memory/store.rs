@@ -39,7 +39,7 @@ pub(crate) struct Holder {
     pub(crate) ttl: Duration,
     /// `true` if newcomers find the lock held for some time after the lease.
     pub(crate) outlasts: bool,
-    /// Told when another process waits, if the token is recallable.
+    /// Called when another process waits, if the token is recallable.
     pub(crate) keeper: Option<EventHandler>,
 }
 
@@ -184,7 +184,7 @@ impl State {
         ours
     }
 
-    /// Returns the token that holds the lock, if it is recallable by that claim, and the handler to be told.
+    /// Returns the token that holds the lock, if it is recallable by that claim, and the handler to call.
     pub(crate) fn keeper(
         &mut self,
         claim: &Claim,

@@ -1,7 +1,5 @@
 //! Takes a lock from its holder.
 
-use crate::engine::error::EngineError;
-use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
 use crate::engine::operations::Taken;
 use crate::engine::request::Claim;
@@ -9,19 +7,6 @@ use crate::engine::timeouts::TOMBSTONE_TTL;
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use std::time::Duration;
-use tokio::time::Instant;
-
-impl MemoryEngine {
-    pub(crate) async fn take(
-        &self,
-        name: &str,
-        token: &str,
-        at_least: u64,
-        _: Instant,
-    ) -> Result<Taken, EngineError> {
-        Ok(self.store.take(name, token, at_least))
-    }
-}
 
 impl Store {
     /// Takes the lock from the holder with that token.

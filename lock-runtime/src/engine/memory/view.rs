@@ -1,38 +1,11 @@
 //! Who holds a lock and who waits for it, and which locks there are.
 
-use crate::engine::error::EngineError;
-use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
-use crate::engine::operations::Reading;
 use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
-use tokio::time::Instant;
-
-impl MemoryEngine {
-    pub(crate) async fn views(
-        &self,
-        names: &[Arc<str>],
-        most: usize,
-        _: Instant,
-    ) -> Result<Vec<View>, EngineError> {
-        Ok(names
-            .iter()
-            .map(|name| self.store.view(name, most))
-            .collect())
-    }
-
-    pub(crate) async fn names(
-        &self,
-        prefix: &str,
-        most: usize,
-        _: Reading,
-    ) -> Result<Vec<Arc<str>>, EngineError> {
-        Ok(self.store.names(prefix, most))
-    }
-}
 
 impl Store {
     /// Looks at a lock, and at its first waiters.

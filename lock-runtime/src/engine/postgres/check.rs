@@ -119,7 +119,7 @@ impl Check<'_> {
         }
     }
 
-    /// Returns the finding that processes can't tell of themselves, or operators take no lock.
+    /// Returns the finding that processes can't report, or operators take no lock.
     async fn missing_rights(&self) -> Option<Finding> {
         let missing = missing_rights(&self.connection.client, self.schema, true);
         let missing = timeout_at(self.deadline, missing).await.ok()?.ok()??;

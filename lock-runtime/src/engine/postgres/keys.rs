@@ -9,7 +9,7 @@ const MAX_LEN: usize = 1000;
 /// How much of a longer one remains readable.
 const READABLE_LEN: usize = 900;
 
-/// Returns `true` if the stored name tells the whole name.
+/// Returns `true` if the stored name is the whole name.
 pub(crate) fn is_stored_whole(name: &str) -> bool {
     escaped(name).len() <= MAX_LEN
 }

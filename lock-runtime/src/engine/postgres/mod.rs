@@ -57,7 +57,7 @@ impl Engine for PostgresEngine {
         self.listener.replace();
     }
 
-    /// A recall tells the stored name, by which the process must know its lock.
+    /// A recall names the stored name, by which the process must know its lock.
     fn hears_recalls(&self, name: &str) -> bool {
         is_stored_whole(name) && self.listener.hears()
     }

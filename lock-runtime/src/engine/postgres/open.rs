@@ -37,14 +37,14 @@ async fn connect(
     } = opening;
     let requests = RequestSender::new(io);
     let queue = requests.queue.clone();
-    let (of_driver, told) = (queue.clone(), handler.clone());
+    let (of_driver, events) = (queue.clone(), handler.clone());
     drive(
         io,
         clock,
         address.clone(),
         timeouts.clone(),
         of_driver,
-        told,
+        events,
     )
     .await?;
     let listener = Listener::start(

@@ -1,4 +1,4 @@
-//! What processes tell of themselves: a row for each.
+//! The reports of processes: a row for each.
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::{MAX_REPORTS, Reading, StoredReport, beginning};

@@ -1,7 +1,6 @@
 //! A ballot: the votes for one token, from the first request until no member holds the token.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::member::{Vote, VoteQueue};
 use crate::engine::quorum::member_states::MemberStates;
 use crate::engine::quorum::members::Members;
 use crate::engine::quorum::queue_entry::QueueEntry;
@@ -9,6 +8,7 @@ use crate::engine::quorum::registry::Registry;
 use crate::engine::quorum::replies::Replies;
 use crate::engine::request::Claim;
 use crate::engine::timeouts::OUTAGE;
+use crate::engine::vote::{Vote, VoteQueue};
 use crate::util::count::Owed;
 use crate::util::time::deadline_in;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

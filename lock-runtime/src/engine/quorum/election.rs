@@ -5,9 +5,9 @@
 //! and the others withdraw. Most elections take one round, and split ones rarely more than two.
 
 use crate::engine::error::EngineError;
-use crate::engine::member::Vote;
 use crate::engine::quorum::ballot::Ballot;
 use crate::engine::quorum::votes::{CountPhase, Verdict, Votes};
+use crate::engine::vote::Vote;
 use crate::util::backoff::fraction;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, elapsed_since, now};
@@ -171,12 +171,12 @@ pub(crate) async fn count_votes<T>(
             timer.as_mut().reset(soon.min(deadline));
             late = Some(soon);
         }
-        let told = poll_fn(|context| match cast.poll_recv(context) {
+        let vote = poll_fn(|context| match cast.poll_recv(context) {
             Poll::Pending => timer.as_mut().poll(context).map(|()| None),
-            told => told,
+            vote => vote,
         });
-        match told.await {
-            Some((member, told)) => votes.record(member, read(told)),
+        match vote.await {
+            Some((member, vote)) => votes.record(member, read(vote)),
             None if phase == CountPhase::Collecting && late.is_some_and(|late| late < deadline) => {
                 phase = CountPhase::Stragglers;
                 timer.as_mut().reset(deadline);

@@ -1,4 +1,4 @@
-//! What processes tell of themselves, at all members.
+//! The reports of processes, at all members.
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::{Reading, StoredReport};
@@ -15,13 +15,13 @@ impl QuorumEngine {
     pub(crate) async fn report(
         &self,
         process: ProcessId,
-        told: Arc<str>,
+        text: Arc<str>,
         deadline: Instant,
     ) -> Result<(), EngineError> {
         let members = &self.members;
         let replies = members.ask_all(|member| {
-            let (members, told) = (members.clone(), told.clone());
-            async move { members.list[member].report(process, told, deadline).await }
+            let (members, text) = (members.clone(), text.clone());
+            async move { members.list[member].report(process, text, deadline).await }
         });
         let stored = members.collect(replies, deadline, |reply| reply.map(|()| true));
         let stored = stored.await;
@@ -43,7 +43,7 @@ impl QuorumEngine {
             let (members, of) = (members.clone(), of.clone());
             async move { members.list[member].reports(of.as_deref(), reading).await }
         });
-        let reports = members.gather(replies, reading.until, "tells").await?;
+        let reports = members.gather(replies, reading.until, "answers").await?;
         Ok(latest(reports.into_iter().flatten()))
     }
 }

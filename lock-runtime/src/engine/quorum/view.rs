@@ -37,7 +37,7 @@ impl QuorumEngine {
         let merged = |views| merged(views, members.count(), most);
         match replies.decided() {
             Some(_) => Ok(views.into_iter().map(merged).collect()),
-            None => Err(replies.error(&members.list, "tells", "")),
+            None => Err(replies.error(&members.list, "answers", "")),
         }
     }
 
@@ -53,13 +53,13 @@ impl QuorumEngine {
             let (members, prefix) = (members.clone(), prefix.to_owned());
             async move { members.list[member].names(&prefix, most, reading).await }
         });
-        let names = members.gather(replies, reading.until, "tells").await?;
+        let names = members.gather(replies, reading.until, "answers").await?;
         let names = BTreeSet::from_iter(names.into_iter().flatten());
         Ok(names.into_iter().take(most).collect())
     }
 }
 
-/// Returns what the members together tell: those first that most of them know.
+/// Returns the view of the members together: those first that most of them know.
 fn merged(views: Vec<View>, members: usize, most: usize) -> View {
     let mut leases: HashMap<Box<str>, Vec<LeaseInfo>> = HashMap::new();
     let mut places: HashMap<Box<str>, usize> = HashMap::new();
@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn a_majority_tells_the_rest_of_the_lease() {
+    fn a_majority_has_the_rest_of_the_lease() {
         let views = vec![
             seen(&[("a", 9)], &["x", "y"]),
             seen(&[("a", 5)], &["y"]),

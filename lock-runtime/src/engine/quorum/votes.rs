@@ -1,9 +1,10 @@
 //! Counting votes.
 
 use crate::engine::error::EngineError;
-use crate::engine::member::{Member, Vote};
+use crate::engine::member::Member;
 use crate::engine::quorum::majority::{MemberReply, NoMajority, majority};
 use crate::engine::token::Token;
+use crate::engine::vote::Vote;
 use crate::error::Holder;
 use std::sync::Arc;
 use std::time::Duration;
@@ -167,10 +168,10 @@ mod tests {
 
     /// One letter per member: `m` for our claim, `-` for no reply yet, `x` for a failure, any other for
     /// another claim.
-    fn votes(told: &str) -> Votes {
-        let mut votes = Votes::new(told.len(), Token::random());
+    fn votes(replies: &str) -> Votes {
+        let mut votes = Votes::new(replies.len(), Token::random());
         votes.our_token = b"m".as_slice().into();
-        for (member, said) in told.bytes().enumerate() {
+        for (member, said) in replies.bytes().enumerate() {
             let ttl = Duration::from_secs(u64::from(said));
             let vote = match said {
                 b'-' => continue,
@@ -186,8 +187,8 @@ mod tests {
         votes
     }
 
-    fn verdict(told: &str, phase: CountPhase) -> Verdict {
-        votes(told).verdict(phase)
+    fn verdict(replies: &str, phase: CountPhase) -> Verdict {
+        votes(replies).verdict(phase)
     }
 
     #[test]
@@ -230,7 +231,7 @@ mod tests {
 
     #[test]
     fn most_votes_lead_and_the_greatest_token_breaks_ties() {
-        for (told, we_lead) in [
+        for (replies, we_lead) in [
             ("mmaax", true),
             ("mmzzx", false),
             ("mmazx", true),
@@ -240,8 +241,8 @@ mod tests {
             ("mzb--", false),
         ] {
             let split = Verdict::Split { we_lead };
-            assert_eq!(verdict(told, CountPhase::Stragglers), split, "{told}");
-            assert_eq!(verdict(told, CountPhase::Closed), split, "{told}");
+            assert_eq!(verdict(replies, CountPhase::Stragglers), split, "{replies}");
+            assert_eq!(verdict(replies, CountPhase::Closed), split, "{replies}");
         }
     }
 

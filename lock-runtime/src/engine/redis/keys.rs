@@ -84,7 +84,7 @@ impl Keys {
         self.never() + &self.tag(slot)
     }
 
-    /// Returns the keys of what processes tell of themselves, and of the times when they did; in a cluster in one slot.
+    /// Returns the keys of the reports of processes, and of their times; in a cluster in one slot.
     pub(crate) fn reports(&self) -> [String; 2] {
         let reports = [&self.prefix, "::reports"].concat();
         let key = |kind| self.derived_key(&reports, kind, "").to_string();
@@ -134,7 +134,7 @@ impl Keys {
         [&self.prefix, "::grants:", process].concat()
     }
 
-    /// Returns the channel on which a process is told that others wait for locks that it may keep.
+    /// Returns the channel on which a process hears that others wait for locks that it may keep.
     pub(crate) fn recalls(&self, process: impl fmt::Display) -> String {
         format!("{}::recalls:{process}", self.prefix)
     }

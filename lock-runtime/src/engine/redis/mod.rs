@@ -92,6 +92,6 @@ impl Engine for RedisEngine {
         ttl: Duration,
         replicas: u32,
     ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
-        Box::pin(self.inspector.inspect(self, ttl, replicas))
+        Box::pin(self.inspect_all(ttl, replicas))
     }
 }

@@ -1,4 +1,4 @@
-//! What processes tell of themselves: a hash of their reports, and beside it the times at which they were stored.
+//! The reports of processes: a hash of their reports, and beside it the times at which they were stored.
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::{

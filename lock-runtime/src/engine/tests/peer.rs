@@ -25,7 +25,7 @@ pub(crate) const LONG: Duration = Duration::from_secs(20);
 /// Almost the longest that the sessions of ZooKeeper allow: no lease ends during a case.
 const TTL: Duration = Duration::from_secs(55);
 
-/// Between two looks at what no event tells.
+/// Between two looks at what has no event.
 pub(crate) const POLL: Duration = Duration::from_millis(20);
 
 /// The beginning of what a process is asked to find out whether it hears anything.

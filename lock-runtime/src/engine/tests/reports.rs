@@ -1,4 +1,4 @@
-//! What processes tell of themselves.
+//! The reports of processes.
 
 use crate::engine::operations::{MAX_TEXT, Reading, StoredReport};
 use crate::engine::tests::peer::{LONG, reading, soon, until};

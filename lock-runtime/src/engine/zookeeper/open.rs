@@ -38,7 +38,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
             format!("`{server}` can't be used: {error}")
         })
     };
-    // The work ends a little earlier, so that it tells the reason.
+    // The work ends a little earlier, so that it names the reason.
     let (limit, deadline) = (
         deadline_in(timeouts.connect),
         deadline_in(timeouts.connect / 10 * 9),
@@ -109,7 +109,7 @@ async fn prove_rights(
                 refused = Some(error);
                 sleep_until(deadline_in(backoff.pause())).await;
             }
-            // The last one had no time: an earlier one tells more.
+            // The last one had no time: an earlier one says more.
             Err(error) if error.is_retryable() => return Err(refused.unwrap_or(error)),
             proven => return proven.map(drop),
         }

@@ -1,4 +1,4 @@
-//! What this process tells of itself: a node in the present session, and in each later one.
+//! The report of this process: a node in the present session, and in each later one.
 
 use crate::engine::zookeeper::conn::session::Session;
 use crate::engine::zookeeper::lock::claims::Claims;
@@ -11,10 +11,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a report is stored again because nodes were created or deleted meanwhile.
+/// How many times a report is stored again because nodes were created or deleted meanwhile.
 const MAX_WRITES: usize = 20;
 
-/// What this process has told of itself. The mutex makes sure that the last report is stored last.
+/// The report of this process. The mutex makes sure that the last report is stored last.
 #[derive(Default)]
 pub(crate) struct OwnReport(tokio::sync::Mutex<Option<Report>>);
 

@@ -1,4 +1,4 @@
-//! What processes tell of themselves: the data of nodes that end with their sessions.
+//! The reports of processes: the data of nodes that end with their sessions.
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::{MAX_REPORTS, Reading, StoredReport, beginning};
@@ -18,7 +18,7 @@ use tokio::time::Instant;
 const WINDOW: usize = 32;
 
 impl ZooKeeperEngine {
-    /// Stores what this process tells of itself, now and in each later session.
+    /// Stores the report of this process, now and in each later session.
     pub(crate) async fn report(
         &self,
         process: ProcessId,
@@ -38,7 +38,7 @@ impl ZooKeeperEngine {
         self.claims.run(deadline, stored).await
     }
 
-    /// Returns what these processes, or all, have told of themselves. Those are skipped that this user may not read, unless
+    /// Returns those of these processes, or of all, that have reported. Those are skipped that this user may not read, unless
     /// there are no others.
     pub(crate) async fn reports(
         &self,

@@ -98,9 +98,9 @@ impl Hold {
         state.retain_until = state.retain_until.max(Some(deadline_in(min_hold)));
     }
 
-    /// Tells a loss by that record, as long as its guard owns the hold: also one that was noticed before its caller had
+    /// Reports a loss by that record, as long as its guard owns the hold: also one that was noticed before its caller had
     /// the guard.
-    pub(crate) fn tell_loss_by(&self, record: &Arc<GuardRecord>) {
+    pub(crate) fn report_loss_by(&self, record: &Arc<GuardRecord>) {
         let mut state = self.state();
         match state.phase.loss() {
             Some((cause, _)) => {
@@ -112,7 +112,7 @@ impl Hold {
     }
 
     /// Records that a guard has ended. Returns `true` if it was the last one: the hold must be handed on or
-    /// released. The others' losses are not told by its `record`.
+    /// released. The others' losses are not reported by its `record`.
     pub(crate) fn leave(&self, record: Option<&Arc<GuardRecord>>) -> bool {
         let alone = self.change_guards(|guards| (guards == 1).then_some(0));
         if alone.is_some() {

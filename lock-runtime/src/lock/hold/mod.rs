@@ -56,7 +56,7 @@ struct State {
     renew_at: Option<Instant>,
     /// The instant for which the watchdog has scheduled the hold.
     scheduled_at: Option<Instant>,
-    /// How often the hold was handed from guard to guard, or joined.
+    /// How many times the hold was handed from guard to guard, or joined.
     handoffs: u32,
     held_since: Instant,
     /// When the current guard got it, or the first of several readers; while it is kept, when the last guard ended.
@@ -79,7 +79,7 @@ struct State {
     has_proof: bool,
     /// The guards that may not have been picked up yet.
     offers: Vec<OpenOffer>,
-    /// What is told of the guards that own the hold, once their callers have received them.
+    /// The records of the guards that own the hold, once their callers have received them.
     records: GuardRecords,
 }
 
@@ -163,7 +163,7 @@ impl Hold {
         });
         hold.shared.watchdog.schedule(None, due, hold.clone());
         if is_recalled {
-            hold.context().tell_recall(&hold.name);
+            hold.context().publish_recall(&hold.name);
         }
         Ok(hold)
     }

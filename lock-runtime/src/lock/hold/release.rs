@@ -68,7 +68,7 @@ impl Hold {
         }
     }
 
-    /// Ends what is told of the guards that have ended. It may call a subscriber.
+    /// Ends the records of the guards that have ended. It may call a subscriber.
     pub(crate) fn end_records(&self) {
         let mut state = self.state();
         let ended = std::mem::take(&mut state.records);

@@ -31,7 +31,7 @@ impl Hold {
         let key = self.key();
         trace::gives_up(key, by, reason);
         let event = LockEvent::Revoked { key, by, reason };
-        self.context().telemetry.tell(&event);
+        self.context().telemetry.publish(&event);
         true
     }
 }

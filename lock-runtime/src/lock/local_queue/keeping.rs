@@ -156,7 +156,7 @@ impl<T> LocalQueues<T> {
         self.take_kept(locks.get_mut(name)?, Some(token))
     }
 
-    /// Returns `true` if another process waits for the lock that is held with `token`, as far as this one was told.
+    /// Returns `true` if another process waits for the lock that is held with `token`, as far as this one knows.
     pub(crate) fn is_recalled(&self, name: &str, token: Token) -> bool {
         let locks = self.locked();
         locks.get(name).is_some_and(|lock| {

@@ -1,4 +1,4 @@
-//! What is told of a call until it has its lock, or ends without it.
+//! The records of a call until it has its lock, or ends without it.
 
 use crate::error::LockError;
 use crate::event::{LockEvent, Outcome};
@@ -10,7 +10,7 @@ use crate::util::time::elapsed_since;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A call in progress. Dropping it tells that the call was canceled.
+/// A call in progress. Dropping it reports that the call was canceled.
 pub(crate) struct CallRecord<'a> {
     context: &'a Context,
     name: &'a str,
@@ -48,13 +48,13 @@ impl<'a> CallRecord<'a> {
         }
     }
 
-    /// Tells the end of a call that acquires a lock. A success is told with the guard that the caller gets.
+    /// Reports the end of a call that acquires a lock. A success is reported with the guard that the caller gets.
     pub(crate) fn end<T>(mut self, result: Result<T, LockError>) -> Result<T, LockError> {
         self.is_open = false;
-        result.inspect_err(|error| self.tell(self.outcome(error), Some(error)))
+        result.inspect_err(|error| self.report(self.outcome(error), Some(error)))
     }
 
-    /// Tells the end of a single try, for which a held lock is no error.
+    /// Reports the end of a single try, for which a held lock is no error.
     pub(crate) fn end_try<T>(
         mut self,
         result: Result<Option<T>, LockError>,
@@ -62,8 +62,8 @@ impl<'a> CallRecord<'a> {
         self.is_open = false;
         match &result {
             Ok(Some(_)) => {}
-            Ok(None) => self.tell(Outcome::Taken, None),
-            Err(error) => self.tell(self.outcome(error), Some(error)),
+            Ok(None) => self.report(Outcome::Taken, None),
+            Err(error) => self.report(self.outcome(error), Some(error)),
         }
         result
     }
@@ -72,27 +72,27 @@ impl<'a> CallRecord<'a> {
         Outcome::of(error, self.tries_once)
     }
 
-    fn tell(&self, outcome: Outcome, error: Option<&LockError>) {
+    fn report(&self, outcome: Outcome, error: Option<&LockError>) {
         let waited = elapsed_since(self.started);
         let key = self.context.key_of(self.name);
-        tell(self.context, key, self.purpose, waited, (outcome, error));
+        report(self.context, key, self.purpose, waited, (outcome, error));
     }
 }
 
 impl Drop for CallRecord<'_> {
     fn drop(&mut self) {
         if self.is_open {
-            self.tell(Outcome::Canceled, None);
+            self.report(Outcome::Canceled, None);
         }
     }
 }
 
-/// Tells of a call that ends before it begins, since its key or an option is invalid.
+/// Reports a call that ends before it begins, since its key or an option is invalid.
 pub(crate) fn rejected(context: &Context, key: &str, purpose: &Purpose, error: &LockError) {
     let outcome = Outcome::of(error, false);
     // An invalid key may be of any length; its error has the beginning.
     let key = error.key().unwrap_or(key);
-    tell(
+    report(
         context,
         key,
         purpose,
@@ -101,7 +101,7 @@ pub(crate) fn rejected(context: &Context, key: &str, purpose: &Purpose, error: &
     );
 }
 
-fn tell(
+fn report(
     context: &Context,
     key: &str,
     purpose: &Purpose,
@@ -117,5 +117,5 @@ fn tell(
         error,
     };
     trace::not_acquired(&event);
-    context.telemetry.tell(&event);
+    context.telemetry.publish(&event);
 }

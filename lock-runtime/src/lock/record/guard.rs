@@ -1,4 +1,4 @@
-//! What is told of a guard, from its acquisition to its end.
+//! The records of a guard, from its acquisition to its end.
 
 use crate::error::LostCause;
 use crate::event::LockEvent;
@@ -22,9 +22,9 @@ pub(crate) enum Source {
     Server,
 }
 
-/// A guard, and its span. The guard and its holds share it: the first to notice the end tells it, and no other does.
+/// A guard, and its span. The guard and its holds share it: the first to notice the end reports it, and no other does.
 pub(crate) struct GuardRecord {
-    /// When it was acquired; `None` if nobody is told.
+    /// When it was acquired; `None` if there is no one to report to.
     since: Option<Instant>,
     pub(crate) purpose: Purpose,
     span: LockSpan,
@@ -33,7 +33,7 @@ pub(crate) struct GuardRecord {
 }
 
 impl GuardRecord {
-    /// Tells that a call which began at `started` has acquired its lock from there.
+    /// Reports that a call which began at `started` has acquired its lock from there.
     pub(crate) fn begin(
         context: &Context,
         key: &str,
@@ -46,7 +46,7 @@ impl GuardRecord {
             since.saturating_duration_since(started)
         });
         let active = Active::hold(purpose.site);
-        context.telemetry.tell(&LockEvent::Acquired {
+        context.telemetry.publish(&LockEvent::Acquired {
             key,
             site: purpose.site,
             label: purpose.label(),
@@ -72,10 +72,10 @@ impl GuardRecord {
         self.has_ended.load(Ordering::Acquire)
     }
 
-    /// Tells that the guard has ended while it held its lock.
+    /// Reports that the guard has ended while it held its lock.
     pub(crate) fn released(&self, context: &Context, key: &str, confirmed: bool) {
         if let Some(held) = self.end() {
-            context.telemetry.tell(&LockEvent::Released {
+            context.telemetry.publish(&LockEvent::Released {
                 key,
                 site: self.purpose.site,
                 label: self.purpose.label(),
@@ -85,23 +85,23 @@ impl GuardRecord {
         }
     }
 
-    /// Tells that the lock of that key was lost. The first of several keys ends the guard.
+    /// Reports that the lock of that key was lost. The first of several keys ends the guard.
     pub(crate) fn lost(&self, context: &Context, key: &str, cause: LostCause) {
         trace::lost(Some(&self.span), key, cause);
-        self.tell_lost(context, key, cause);
+        self.report_lost(context, key, cause);
     }
 
-    /// Tells, at the end of the guard, that its lock is lost, unless that was told when it was noticed.
+    /// Reports, at the end of the guard, that its lock is lost, unless that was reported when it was noticed.
     pub(crate) fn ended_without_lock(&self, context: &Context, key: &str, cause: LostCause) {
-        if self.tell_lost(context, key, cause) {
+        if self.report_lost(context, key, cause) {
             trace::lost(Some(&self.span), key, cause);
         }
     }
 
-    fn tell_lost(&self, context: &Context, key: &str, cause: LostCause) -> bool {
+    fn report_lost(&self, context: &Context, key: &str, cause: LostCause) -> bool {
         let held = self.end();
         if let Some(held) = held {
-            context.telemetry.tell(&LockEvent::Lost {
+            context.telemetry.publish(&LockEvent::Lost {
                 key,
                 site: self.purpose.site,
                 label: self.purpose.label(),
@@ -112,7 +112,7 @@ impl GuardRecord {
         held.is_some()
     }
 
-    /// Returns for how long the lock was held, or `None` if the end was told already.
+    /// Returns for how long the lock was held, or `None` if the end was reported already.
     fn end(&self) -> Option<Duration> {
         if self.has_ended.swap(true, Ordering::AcqRel) {
             return None;

@@ -3,7 +3,7 @@
 use crate::lock::record::guard::GuardRecord;
 use std::sync::Arc;
 
-/// Those that are told of a loss. Most holds have one guard, for which nothing is allocated here.
+/// Those that report a loss. Most holds have one guard, for which nothing is allocated here.
 #[derive(Clone, Default)]
 pub(crate) struct GuardRecords {
     one: Option<Arc<GuardRecord>>,

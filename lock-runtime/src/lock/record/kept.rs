@@ -1,4 +1,4 @@
-//! What is told of a lock while its process keeps it.
+//! The records of a lock while its process keeps it.
 
 use crate::metrics::Active;
 

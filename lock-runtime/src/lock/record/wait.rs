@@ -1,4 +1,4 @@
-//! What is told of a call while it waits for its turn.
+//! The records of a call while it waits for its turn.
 
 use crate::lock::acquire::Acquire;
 use crate::metrics::Active;

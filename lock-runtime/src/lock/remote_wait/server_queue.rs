@@ -9,7 +9,7 @@ use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::inner::ManagerInner;
-use crate::lock::inspect::told;
+use crate::lock::inspect::read_processes;
 use crate::lock::remote_wait::poll_interval::{FRONT_POLL, next_poll_delay};
 use crate::lock::remote_wait::{RemoteWait, WaitOutcome};
 use crate::util::backoff::{Backoff, fraction};
@@ -164,10 +164,10 @@ impl ClaimWait<'_> {
         {
             let context = inner.context.clone();
             inner.context.io.spawn_detached(async move {
-                if let Some(info) = told(&context, Some(&[id]))
+                if let Some(info) = read_processes(&context, Some(&[id]))
                     .await
                     .ok()
-                    .and_then(|mut told| told.remove(&id))
+                    .and_then(|mut processes| processes.remove(&id))
                 {
                     context.known.add(info);
                 }

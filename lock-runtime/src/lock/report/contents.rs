@@ -1,4 +1,4 @@
-//! What a process has to tell now: the holds and the waits that last longest.
+//! What a process reports now: the holds and the waits that last longest.
 
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;

@@ -1,4 +1,4 @@
-//! What a process tells others of itself: one small text on the server, which people read who look at its locks.
+//! The report of a process: one small text on the server, for people who look at its locks.
 
 pub(crate) mod ages;
 pub(crate) mod contents;

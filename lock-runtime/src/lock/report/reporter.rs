@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
 
-/// Reports after the first lock that the process uses, regularly as long as it uses any, and when somebody asks.
+/// Reports after the first lock that the process uses, regularly as long as it uses any, and when another process asks.
 pub(crate) struct Reporter {
     pub(crate) mode: Report,
     pub(crate) identity: Identity,
@@ -53,7 +53,7 @@ impl Reporter {
         self.used_for_ages.record();
     }
 
-    /// Records that somebody asks for a report.
+    /// Records that another process asks for a report.
     pub(crate) fn on_asked(&self) {
         self.asked.store(true, Ordering::Relaxed);
         self.used.wake();
@@ -81,7 +81,7 @@ impl Reporter {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Begins a report. Returns `true` if somebody has asked for it.
+    /// Begins a report. Returns `true` if another process has asked for it.
     pub(crate) fn begin(&self) -> bool {
         self.used.take();
         self.asked.swap(false, Ordering::Relaxed)

@@ -13,7 +13,7 @@ use crate::util::io_thread::kept;
 use crate::util::time::{deadline_in, now};
 use std::sync::{Arc, Weak};
 
-/// What a report tells of.
+/// What a report is about.
 #[derive(Clone)]
 pub(crate) struct Reported {
     pub(crate) shared: Weak<Shared>,

@@ -16,7 +16,7 @@ const LAYOUT: &str = "1";
 /// The last field of a hold that its process keeps without a guard.
 const KEPT: &str = "kept";
 
-/// The report of a process that has shut down, which tells of no process.
+/// The report of a process that has shut down, which names no process.
 pub(crate) const ENDED: &str = "";
 
 /// The room for the last line, which counts what has no room.
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_tells_of_no_process() {
+    fn anything_else_names_no_process() {
         let first = first_line(&identity());
         for text in [
             ENDED,

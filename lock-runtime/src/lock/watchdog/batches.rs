@@ -76,10 +76,10 @@ pub(super) async fn renew_batch(batch: Vec<Renewal>, context: Arc<Context>) {
         let count = margins.len();
         context
             .telemetry
-            .tell(&LockEvent::Renewed { count, margin });
+            .publish(&LockEvent::Renewed { count, margin });
     }
     if let Some((count, error)) = failed {
-        context.telemetry.tell(&LockEvent::RenewalFailed {
+        context.telemetry.publish(&LockEvent::RenewalFailed {
             server: &context.server_of(name),
             count,
             error: &*error.source,

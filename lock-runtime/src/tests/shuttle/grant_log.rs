@@ -17,9 +17,9 @@ pub(super) struct GrantLog {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Grant {
     pub(super) granted: bool,
-    /// How often its release was requested.
+    /// How many times its release was requested.
     pub(super) releases: usize,
-    /// How often a waiter that left the queue returned it.
+    /// How many times a waiter that left the queue returned it.
     pub(super) left: usize,
 }
 

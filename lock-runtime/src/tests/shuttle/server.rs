@@ -69,7 +69,7 @@ impl Server {
         let memory = MemoryEngine::new(self.store.clone(), handler);
         let engine = engine(memory, self.log.clone());
         let config = Config::new("memory://").prefix("").ttl(TTL);
-        // Nobody looks at these processes.
+        // No one looks at these processes.
         let config = config.report(Report::Off);
         let io = IoThread::start().unwrap();
         let opened: Opened = (Arc::new(engine), "distant".into());

@@ -117,7 +117,7 @@ impl Leases {
     }
 
     /// Has a lease granted. A member loses what it has passed on to a leader that died, and answers all else: so the request
-    /// is repeated, which does no harm. A lease that nobody uses ends by itself.
+    /// is repeated, which does no harm. A lease without keys ends by itself.
     async fn grant(&self, seconds: u64) -> Result<ServerLease, EngineError> {
         let connection = self.client.connection().await?;
         let mut tries = Vec::new();

@@ -4,7 +4,6 @@
 use crate::engine::common::claim_table::end_expired;
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::conn::client::Client;
 use crate::engine::etcd::conn::connection::Connection;
 use crate::engine::etcd::conn::leases::Leases;
@@ -25,7 +24,7 @@ use std::future::Future;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// How often a request is repeated at once when the line has changed meanwhile.
+/// How many times a request is repeated at once when the line has changed meanwhile.
 pub(crate) const MAX_ROUNDS: u32 = 8;
 
 pub(crate) struct Core {
@@ -68,12 +67,6 @@ pub(crate) fn has_ended() -> EngineError {
 
 pub(crate) fn too_busy() -> EngineError {
     not_ready("other clients change the lock all the time")
-}
-
-impl EtcdEngine {
-    pub(crate) async fn drain(&self, deadline: Instant) -> Result<(), EngineError> {
-        self.core.run(deadline, Core::close).await
-    }
 }
 
 impl Core {

@@ -35,6 +35,10 @@ impl EtcdEngine {
     ) -> Result<bool, EngineError> {
         self.core.release(claim.token, deadline).await
     }
+
+    pub(crate) async fn drain(&self, deadline: Instant) -> Result<(), EngineError> {
+        self.core.run(deadline, Core::close).await
+    }
 }
 
 impl Core {

@@ -55,17 +55,17 @@ async fn missing_rights_leave_locks_working() {
     let of = Some(&[locks.id][..]);
     assert_eq!(viewer.reports(None).await.len(), 1);
     assert_eq!(viewer.reports(of).await.len(), 1);
-    let tell = async |of: &Peer| of.engine.report(of.id, "here".into(), soon()).await;
+    let report = async |of: &Peer| of.engine.report(of.id, "here".into(), soon()).await;
     let token = text(&held);
     let refused = [
-        tell(&viewer).await.err(),
+        report(&viewer).await.err(),
         viewer.engine.ask("report", soon()).await.err(),
         viewer
             .engine
             .take(&held.name, &token, 0, soon())
             .await
             .err(),
-        tell(&row).await.err(),
+        report(&row).await.err(),
         row.engine.reports(None, reading()).await.err(),
         row.engine.reports(of, reading()).await.err(),
         row.engine.ask("report", soon()).await.err(),

@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_tells_whether_the_request_may_have_run() {
+    fn a_status_says_whether_the_request_may_have_run() {
         for (failure, kind) in [
             (
                 status(14, "etcdserver: request timed out"),

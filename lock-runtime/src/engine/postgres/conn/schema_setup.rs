@@ -106,7 +106,7 @@ fn statements(schema: &Schema) -> String {
     format!("the statements that `lock_runtime::postgres::schema(\"{name}\")` returns")
 }
 
-/// Returns the rights that the role lacks of those that locks need; or of those with which processes tell of themselves,
+/// Returns the rights that the role lacks of those that locks need; or of those with which processes report,
 /// and operators take locks.
 pub(crate) async fn missing_rights(
     client: &Client,

@@ -1,6 +1,6 @@
 -- What operators see and do. No call needs it.
 
--- What processes tell of themselves. A crash of the server empties it, and they tell it again.
+-- The reports of processes. A crash of the server empties it, and they report again.
 CREATE UNLOGGED TABLE IF NOT EXISTS distributed_lock.process (
     -- Seven hexadecimal digits, which are a part of each token that the process makes.
     id      text COLLATE "C" PRIMARY KEY,
@@ -25,7 +25,7 @@ END $$;
 -- `pinned`: a transaction has the row, and no other gets the lock before it ends. `number` is
 -- greater than those of the holder, and not less than `at_least`.
 CREATE OR REPLACE FUNCTION distributed_lock.take_1(lock_name text, whose text, at_least bigint,
-    OUT held boolean, OUT pinned boolean, OUT number bigint, OUT told text[])
+    OUT held boolean, OUT pinned boolean, OUT number bigint, OUT messages text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(ARRAY[lock_name], 0);
@@ -33,7 +33,7 @@ DECLARE
     until timestamptz;
     waited boolean;
 BEGIN
-    told := '{}';
+    messages := '{}';
     IF at_least > distributed_lock.micros_1(t + interval '1 day') THEN
         RAISE EXCEPTION 'the number % is far ahead of the clock', at_least USING ERRCODE = '22023';
     END IF;
@@ -52,7 +52,7 @@ BEGIN
         number := distributed_lock.number_from_1(at_least);
     END IF;
     IF waited OR until IS NOT NULL THEN
-        told := distributed_lock.admit_1(lock_name, NULL, durably);
+        messages := distributed_lock.admit_1(lock_name, NULL, durably);
     END IF;
 END $$;
 

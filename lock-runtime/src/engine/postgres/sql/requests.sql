@@ -4,7 +4,7 @@
 -- if all of them acquired all. It waits for no transaction of a user, and for other requests only until they are committed.
 CREATE OR REPLACE FUNCTION distributed_lock.acquire_1(
     names text[], tokens text[], limits int[], ttls bigint[], calls int[], replicas int, void_after bigint,
-    OUT at bigint, OUT counts int[], OUT told text[])
+    OUT at bigint, OUT counts int[], OUT messages text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(names, replicas);
@@ -32,7 +32,7 @@ BEGIN
         END IF;
     END IF;
     counts := array_fill(0, ARRAY[calls[cardinality(calls)]]);
-    told := '{}';
+    messages := '{}';
     FOR i IN 1..cardinality(names) LOOP
         IF calls[i] <> ALL (contended) THEN
             counts[calls[i]] := counts[calls[i]] + 1;
@@ -41,7 +41,7 @@ BEGIN
         CONTINUE WHEN calls[i] = refused;
         refused := calls[i];
         IF EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i]) THEN
-            told := told || distributed_lock.admit_1(names[i], '', durably);
+            messages := messages || distributed_lock.admit_1(names[i], '', durably);
             -- A newcomer passes no waiter.
             CONTINUE WHEN EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = names[i]);
         END IF;
@@ -71,7 +71,7 @@ BEGIN
             RETURN ARRAY[at::text, '1'];
         END IF;
     END IF;
-    RETURN (SELECT ARRAY[a.at::text, coalesce(a.counts[1], 1)::text] || a.told FROM distributed_lock.acquire_1(
+    RETURN (SELECT ARRAY[a.at::text, coalesce(a.counts[1], 1)::text] || a.messages FROM distributed_lock.acquire_1(
         ARRAY[lock_name], ARRAY[mine], ARRAY[most], ARRAY[my_ttl], ARRAY[1], replicas, void_after) a);
 END $$;
 
@@ -79,7 +79,7 @@ END $$;
 CREATE OR REPLACE FUNCTION distributed_lock.wait_1(
     lock_name text, mine text, most int, my_ttl bigint, my_channel text, alive bigint, void_after bigint,
     OUT answer int, OUT at bigint, OUT time_left bigint, OUT ahead bigint, OUT others boolean, OUT holder text,
-    OUT told text[])
+    OUT messages text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(ARRAY[lock_name], 0);
@@ -90,7 +90,7 @@ DECLARE
     is_new boolean;
 BEGIN
     at := distributed_lock.micros_1(t);
-    told := '{}';
+    messages := '{}';
     IF at > void_after THEN
         answer := 0;
         RETURN;
@@ -118,7 +118,7 @@ BEGIN
             VALUES (lock_name, mine, most, my_ttl, t, t + alive * interval '1 microsecond', my_channel)
             RETURNING place INTO my_place;
     END IF;
-    told := distributed_lock.admit_1(lock_name, mine, durably);
+    messages := distributed_lock.admit_1(lock_name, mine, durably);
     SELECT h.expires_at INTO until FROM distributed_lock.held h
         WHERE h.name = lock_name AND h.token = mine AND h.expires_at > t;
     IF FOUND THEN
@@ -141,7 +141,7 @@ BEGIN
         time_left := least(time_left, CASE WHEN until > t THEN distributed_lock.micros_1(until) - at ELSE 190000 END);
     END IF;
     IF is_new AND ahead = 1 AND first.channel IS NOT NULL THEN
-        told := told || format('%s others %s', first.channel, first.token);
+        messages := messages || format('%s others %s', first.channel, first.token);
     END IF;
 END $$;
 
@@ -174,7 +174,7 @@ END $$;
 
 -- Frees locks, or hands them on; says of each whether it was held. `leaves`: and leaves its queue.
 CREATE OR REPLACE FUNCTION distributed_lock.release_1(
-    names text[], tokens text[], leaves boolean[], OUT at bigint, OUT held boolean[], OUT told text[])
+    names text[], tokens text[], leaves boolean[], OUT at bigint, OUT held boolean[], OUT messages text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(names, 0);
@@ -202,7 +202,7 @@ BEGIN
     IF ended < cardinality(array_remove(rows, NULL)) THEN
         RAISE EXCEPTION 'a transaction has changed a holder meanwhile' USING ERRCODE = '55P03';
     END IF;
-    told := '{}';
+    messages := '{}';
     FOR i IN 1..cardinality(names) LOOP
         CONTINUE WHEN rows[i] IS NOT NULL;
         changed := false;
@@ -213,7 +213,7 @@ BEGIN
         until := distributed_lock.end_1(names[i], tokens[i]);
         held[i] := coalesce(until > t, false);
         IF changed OR until IS NOT NULL THEN
-            told := told || distributed_lock.admit_1(names[i], NULL, durably);
+            messages := messages || distributed_lock.admit_1(names[i], NULL, durably);
         END IF;
     END LOOP;
 END $$;
@@ -226,7 +226,7 @@ DECLARE
     durably text;
     setting text;
     until timestamptz;
-    told text[];
+    messages text[];
 BEGIN
     IF distributed_lock.begin_one_1(lock_name) THEN
         DELETE FROM distributed_lock.held h
@@ -241,17 +241,17 @@ BEGIN
         setting := set_config('synchronous_commit', 'off', true);
         until := distributed_lock.end_1(lock_name, mine);
         IF until IS NOT NULL THEN
-            told := distributed_lock.admit_1(lock_name, NULL, durably);
+            messages := distributed_lock.admit_1(lock_name, NULL, durably);
         END IF;
-        RETURN ARRAY[distributed_lock.micros_1(t)::text, coalesce(until > t, false)::int::text] || told;
+        RETURN ARRAY[distributed_lock.micros_1(t)::text, coalesce(until > t, false)::int::text] || messages;
     END IF;
-    RETURN (SELECT ARRAY[r.at::text, r.held[1]::int::text] || r.told
+    RETURN (SELECT ARRAY[r.at::text, r.held[1]::int::text] || r.messages
         FROM distributed_lock.release_1(ARRAY[lock_name], ARRAY[mine], ARRAY[false]) r);
 END $$;
 
 -- Sends messages, each of a channel, a space and a text. In a transaction of its own: one that notifies keeps others that
 -- do waiting until it is committed, and this one is not flushed.
-CREATE OR REPLACE FUNCTION distributed_lock.tell_1(messages text[]) RETURNS void LANGUAGE plpgsql AS $$
+CREATE OR REPLACE FUNCTION distributed_lock.notify_1(messages text[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     PERFORM set_config('synchronous_commit', 'off', true), set_config('lock_timeout', '0', true);
     PERFORM pg_notify(split_part(m, ' ', 1), substr(m, strpos(m, ' ') + 1)) FROM unnest(messages) m;
@@ -294,13 +294,13 @@ $$;
 -- Turns an exclusive holder into one that shares the lock, under another token; says for how long it holds the lock,
 -- or none if the lock was not held. Running it again prolongs nothing.
 CREATE OR REPLACE FUNCTION distributed_lock.downgrade_1(
-    lock_name text, mine text, next text, most int, my_ttl bigint, OUT time_left bigint, OUT told text[])
+    lock_name text, mine text, next text, most int, my_ttl bigint, OUT time_left bigint, OUT messages text[])
 LANGUAGE plpgsql AS $$
 DECLARE
     durably text := distributed_lock.begin_1(ARRAY[lock_name], 0);
     t timestamptz := clock_timestamp();
 BEGIN
-    told := '{}';
+    messages := '{}';
     SELECT distributed_lock.micros_1(h.expires_at) - distributed_lock.micros_1(t) INTO time_left
         FROM distributed_lock.held h WHERE h.name = lock_name AND h.token = next AND h.expires_at > t;
     IF FOUND THEN
@@ -311,7 +311,7 @@ BEGIN
         INSERT INTO distributed_lock.held VALUES (lock_name, next, most, distributed_lock.number_1(),
             t + my_ttl * interval '1 microsecond');
         time_left := my_ttl;
-        told := distributed_lock.admit_1(lock_name, NULL, durably);
+        messages := distributed_lock.admit_1(lock_name, NULL, durably);
     END IF;
 END $$;
 
@@ -351,5 +351,5 @@ BEGIN
     RETURN holders = 1000 OR waiters = 1000;
 END $$;
 
--- What tells clients that this is there.
+-- By this, clients know that all is there.
 COMMENT ON SCHEMA distributed_lock IS 'distributed locks, version 1';

@@ -59,7 +59,7 @@ impl Schema {
         format!("{:.58}_asks", self.0)
     }
 
-    /// Returns the channel on which a process is told that others wait for locks that it may keep.
+    /// Returns the channel on which a process hears that others wait for locks that it may keep.
     pub(crate) fn recalls(&self, process: ProcessId) -> String {
         format!("{:.47}_recalls_{process}", self.0)
     }

@@ -173,7 +173,7 @@ BEGIN
 END $$;
 
 -- Gives a lock to the first in its queue, and to those right behind that fit. The others are granted it for 2 s at
--- first, and are to be told; `asker` knows. It is null for a holder that hands the lock on, and '' for a newcomer: only a
+-- first, and are to hear of it; `asker` knows. It is null for a holder that hands the lock on, and '' for a newcomer: only a
 -- lease that ended by itself leaves room to an asker. The first should have asked then. If it has been silent, all who have
 -- been are woken at once, and those that do not ask within 0.19 s are passed over.
 CREATE OR REPLACE FUNCTION distributed_lock.admit_1(lock_name text, asker text, durably text)
@@ -186,14 +186,14 @@ DECLARE
     t timestamptz;
     lease bigint;
     setting text;
-    told text[] := '{}';
+    messages text[] := '{}';
 BEGIN
     FOR entered IN 1..100 LOOP
         LOOP
             SELECT * INTO first FROM distributed_lock.waiting w
                 WHERE w.name = lock_name AND w.place > passed ORDER BY w.place LIMIT 1;
             IF NOT FOUND THEN
-                RETURN told;
+                RETURN messages;
             END IF;
             EXIT WHEN first.token = asker;
             -- A process that listens has this lock as long as it lives. Without the lock it is passed over, and keeps its
@@ -224,13 +224,13 @@ BEGIN
                                     AND (behind.place IS NULL OR x.place < behind.place)
                                 ORDER BY x.place LIMIT 100)
                         RETURNING w.channel, w.token
-                ) SELECT told || coalesce(array_agg(format('%s free %s', channel, token)), '{}') INTO told
+                ) SELECT messages || coalesce(array_agg(format('%s free %s', channel, token)), '{}') INTO messages
                     FROM woken WHERE channel IS NOT NULL;
-                RETURN told;
+                RETURN messages;
             END IF;
         END IF;
         IF NOT fits THEN
-            RETURN told;
+            RETURN messages;
         END IF;
         DELETE FROM distributed_lock.waiting w WHERE w.name = lock_name AND w.place = first.place;
         lease := CASE WHEN first.token = asker THEN first.ttl ELSE least(first.ttl, 2000000) END;
@@ -239,9 +239,9 @@ BEGIN
             ON CONFLICT (name, token) DO NOTHING;
         setting := set_config('synchronous_commit', durably, true);
         IF first.token IS DISTINCT FROM asker AND first.channel IS NOT NULL THEN
-            told := told || format('%s grant %s %s %s %s', first.channel, first.token,
+            messages := messages || format('%s grant %s %s %s %s', first.channel, first.token,
                 distributed_lock.micros_1(t), lease, lock_name);
         END IF;
     END LOOP;
-    RETURN told;
+    RETURN messages;
 END $$;

@@ -120,7 +120,7 @@ pub(super) async fn other_locks_are_not_recalled(space: Space) {
     }
 }
 
-/// Its stored name does not tell the lock.
+/// Its stored name does not name the lock.
 pub(super) async fn recalls_of_a_long_name_are_not_heard(space: Space) {
     let keeper = space.listening_peer().await;
     assert!(keeper.engine.hears_recalls(&"k".repeat(1000)));

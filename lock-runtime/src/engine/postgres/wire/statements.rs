@@ -8,7 +8,7 @@ pub(crate) const WAIT: &str = "SELECT * FROM distributed_lock.wait_1($1, $2, $3,
 pub(crate) const RELEASE: &str = "SELECT * FROM distributed_lock.release_1($1, $2, $3)";
 pub(crate) const RELEASE_ONE: &str = "SELECT distributed_lock.release_one_1($1, $2)";
 pub(crate) const RENEW: &str = "SELECT distributed_lock.renew_1($1, $2, $3, $4)";
-pub(crate) const NOTIFY: &str = "SELECT distributed_lock.tell_1($1)";
+pub(crate) const NOTIFY: &str = "SELECT distributed_lock.notify_1($1)";
 /// Changes no row. A standby refuses it, and so does a server that has been set to accept only reads.
 pub(crate) const PING: &str = "WITH none AS (DELETE FROM distributed_lock.held WHERE false RETURNING name) \
     SELECT count(*) FROM none";

@@ -60,20 +60,20 @@ async fn a_queue_entered_late_is_left() {
 
 #[test]
 fn a_release_is_reported_once_a_majority_has_notified() {
-    let told = Arc::new(Mutex::new(Vec::new()));
-    let handler = told.clone();
+    let heard = Arc::new(Mutex::new(Vec::new()));
+    let handler = heard.clone();
     let hints = ReleaseHints::new(5, Arc::new(move |news| handler.lock().unwrap().push(news)));
     let place = Token::random();
     let ears: Vec<_> = (0..5).map(|member| hints.handler(member)).collect();
     let first = |member: usize| ears[member](EngineEvent::AtFront(place));
     let take = || -> Vec<&str> {
-        let told = std::mem::take(&mut *told.lock().unwrap());
+        let heard = std::mem::take(&mut *heard.lock().unwrap());
         let name = |news| match news {
             EngineEvent::AtFront(_) => "first",
             EngineEvent::MayBeFree(_) => "free",
             _ => "else",
         };
-        told.into_iter().map(name).collect()
+        heard.into_iter().map(name).collect()
     };
     first(0);
     assert!(take().is_empty(), "the claim does not wait");

@@ -6,7 +6,6 @@ pub(crate) mod rules;
 
 use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
-use crate::engine::redis::RedisEngine;
 use crate::engine::redis::address::Address;
 use crate::engine::redis::check::info::ServerInfo;
 use crate::engine::redis::check::rules::{Failover, NEEDED, ServerChecks};
@@ -14,8 +13,6 @@ use crate::engine::redis::topology::Topology;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
-use crate::util::time::deadline_in;
-use crate::warning::{Warning, WarningKind};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,23 +26,7 @@ pub(crate) struct Inspector {
 }
 
 impl Inspector {
-    pub(crate) async fn inspect(
-        &self,
-        engine: &RedisEngine,
-        ttl: Duration,
-        replicas: u32,
-    ) -> Inspection {
-        let deadline = deadline_in(self.timeouts.command);
-        let mut found = self.inspect_servers(ttl, replicas).await;
-        if let Err(error) = engine.check_permissions(deadline).await {
-            let server = self.topology.to_string().into();
-            let warning = Warning::new(&server, WarningKind::Permission, error.to_string());
-            found.warnings.push(warning);
-        }
-        found
-    }
-
-    async fn inspect_servers(&self, ttl: Duration, replicas: u32) -> Inspection {
+    pub(crate) async fn inspect(&self, ttl: Duration, replicas: u32) -> Inspection {
         let mut found = Inspection::default();
         match &self.topology {
             Topology::Standalone(address) => {

@@ -1,12 +1,16 @@
 //! Checks, when connecting, that the server knows and permits the commands that locks need.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::inspection::Inspection;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
 use crate::engine::redis::wire::error::redis_error;
 use crate::engine::request::EngineFuture;
 use crate::util::join_all::join_all;
+use crate::util::time::deadline_in;
+use crate::warning::{Warning, WarningKind};
 use redis::{Cmd, Value};
+use std::time::Duration;
 use tokio::time::Instant;
 
 /// The permissions that a user needs besides the keys and channels that begin with the prefix.
@@ -16,6 +20,18 @@ const COMMANDS: &str = "+@connection +set +get +mget +del +pexpire +pexpireat +p
                         +hexists +publish +subscribe +pubsub|numsub";
 
 impl RedisEngine {
+    /// Inspects the servers, and what the user may do there.
+    pub(crate) async fn inspect_all(&self, ttl: Duration, replicas: u32) -> Inspection {
+        let mut found = self.inspector.inspect(ttl, replicas).await;
+        let deadline = deadline_in(self.inspector.timeouts.command);
+        if let Err(error) = self.check_permissions(deadline).await {
+            let server = self.inspector.topology.to_string().into();
+            let warning = Warning::new(&server, WarningKind::Permission, error.to_string());
+            found.warnings.push(warning);
+        }
+        found
+    }
+
     /// Fails if the server cannot store locks. A command that cannot be tried now counts as permitted.
     pub(crate) async fn check_permissions(&self, deadline: Instant) -> Result<(), EngineError> {
         let checks: [EngineFuture<'_, ()>; 3] = [

@@ -33,7 +33,7 @@ pub(crate) struct Connector {
     pub(crate) io: IoThread,
     pub(crate) discovery: Arc<dyn Discovery>,
     pub(crate) timeouts: Timeouts,
-    /// Told when there is no connection for some time.
+    /// Called when there is no connection for some time.
     pub(crate) handler: EventHandler,
     /// Commands that must succeed before a connection is used.
     pub(crate) setup_commands: Vec<Cmd>,

@@ -3,13 +3,13 @@
 //! All of them use the I/O thread's connection, so that no request arrives after a later one.
 
 use crate::engine::error::EngineError;
-use crate::engine::member::{QueueObservation, Vote, VoteQueue};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::Claim;
 use crate::engine::timeouts::{WAITER_TTL, WAKE_TTL};
+use crate::engine::vote::{QueueObservation, Vote, VoteQueue};
 use redis::Value;
 use std::time::Duration;
 use tokio::time::Instant;

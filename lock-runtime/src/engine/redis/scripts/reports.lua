@@ -1,4 +1,4 @@
--- Reads what processes tell of themselves, and changes nothing, so that a user who may only read can do it.
+-- Reads the reports of processes, and changes nothing, so that a user who may only read can do it.
 -- KEYS as for a report   ARGV[1] the lifetime of a report in milliseconds   ARGV[2] the length at which one is cut
 -- ARGV[3] how many of the latest to skip, ARGV[4] how many to list; or instead of these, from ARGV[5] on, their processes
 -- {number listed, {{process, report, age in milliseconds}, …}}

@@ -1,4 +1,4 @@
-//! What processes tell of themselves.
+//! The reports of processes.
 
 use crate::engine::error::EngineErrorKind;
 use crate::engine::operations::StoredReport;
@@ -110,11 +110,11 @@ pub(super) async fn a_hostile_report_harms_no_other(space: Space) {
 pub(super) async fn reading_needs_no_right_to_write(space: Space) {
     space.grant_locks(&format!("&{}*", space.prefix));
     let process = space.peer_of_user().await;
-    report(&process, 1, "told").await;
+    report(&process, 1, "here").await;
     let rights = "+@connection +eval +evalsha +time +type +zrevrangebyscore +zscore +hget";
     let keys = format!("~{}*", space.prefix);
     space.grant(&format!("reset on >s3cret {keys} {rights}"));
-    assert_eq!(reported(&process.reports(None).await), [(1, "told")]);
+    assert_eq!(reported(&process.reports(None).await), [(1, "here")]);
     let error = process.engine.report(ProcessId(1), "again".into(), soon());
     let error = error.await.unwrap_err();
     assert_eq!(error.kind, EngineErrorKind::Rejected);

@@ -31,7 +31,7 @@ impl SessionLimits {
         let mut tries = Tries::begin(address.hosts.len(), now());
         for (number, host) in address.hosts.iter().enumerate().cycle() {
             let left = deadline.saturating_duration_since(now());
-            // A try that has no time tells less than the one before.
+            // A try that has no time says less than the one before.
             if left.is_zero() || (left < MIN_TIMEOUT && tries.include_all()) {
                 break;
             }

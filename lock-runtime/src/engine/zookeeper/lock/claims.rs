@@ -28,7 +28,7 @@ use tokio::time::Instant;
 /// For how long a place in the line is kept for a caller that is about to wait.
 const RESERVATION: Duration = Duration::from_millis(100);
 
-/// How long a task may be late for its own deadline, and still tell more than that it has passed.
+/// How long a task may be late for its own deadline, and still say more than that it has passed.
 const GRACE: Duration = Duration::from_millis(20);
 
 /// The claims of this process.
@@ -44,7 +44,7 @@ pub(crate) struct Claims {
     pub(crate) containers: Containers,
     /// The path below which each session has a node of its own.
     pub(crate) proofs: String,
-    /// The time by the clock of the leader, and when it told that.
+    /// The time by the clock of the leader, and when it said that.
     pub(crate) leader_time: Mutex<Option<(Duration, Timestamp)>>,
     pub(crate) command_timeout: Duration,
     /// The nodes that are being deleted.

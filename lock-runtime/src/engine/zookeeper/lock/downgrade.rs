@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl ZooKeeperEngine {
-    /// The holder keeps its place; its data tells the others that it shares the lock.
+    /// The holder keeps its place; its data says to the others that it shares the lock.
     pub(crate) async fn downgrade(
         &self,
         claim: &Claim,

@@ -11,7 +11,7 @@ use crate::engine::zookeeper::wire::reply::Reply;
 use crate::engine::zookeeper::wire::request::{NodeKind, Request};
 use tokio::time::Instant;
 
-/// How often a node is requested because its container was created or deleted meanwhile.
+/// How many times a node is requested because its container was created or deleted meanwhile.
 const MAX_ENTRIES: usize = 20;
 
 /// A claim that is in the line.
@@ -79,7 +79,7 @@ impl Claims {
                 }
                 Err(failure) => failure,
             };
-            // A malformed reply does not tell whether it exists.
+            // A malformed reply does not say whether it exists.
             if !matches!(failure, Failure::NoReply(_) | Failure::Malformed) {
                 node.set_presence(Presence::Absent);
             }

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_tells_number_and_limit() {
+    fn a_name_has_number_and_limit() {
         for (limit, text) in [(1, ""), (2, "-2"), (2047, "-2047")] {
             let name = format!("{}0000000042", stem(token(limit)));
             let child = Child::parse(&name).unwrap();

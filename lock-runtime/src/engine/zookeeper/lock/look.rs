@@ -14,7 +14,7 @@ use crate::engine::zookeeper::wire::request::Request;
 use crate::limit::Limit;
 use tokio::time::Instant;
 
-/// How often a claim looks again because nodes were deleted meanwhile.
+/// How many times a claim looks again because nodes were deleted meanwhile.
 pub(crate) const MAX_LOOKS: usize = 20;
 
 /// The watches that a look at a line leaves.

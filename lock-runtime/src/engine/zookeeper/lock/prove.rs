@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How often a write is repeated because nodes were created or deleted meanwhile.
+/// How many times a write is repeated because nodes were created or deleted meanwhile.
 const MAX_WRITES: usize = 20;
 
 /// How long a claim at the front of its line may wait until it asks again, and somewhat more.
@@ -60,13 +60,13 @@ impl Claims {
         format!("{}/{}", self.proofs, session.identity)
     }
 
-    /// Returns the time by the clock of the leader, since the beginning of 1970, as far as the last proof told it.
+    /// Returns the time by the clock of the leader, since the beginning of 1970, as the last proof had it.
     pub(crate) fn leader_time(&self) -> Option<Duration> {
         let (time, at) = (*self.leader_time.lock())?;
         Some(time + self.sessions.context.clock.now().elapsed_since(at))
     }
 
-    /// Proves that the session lives: a majority has agreed to a write. Returns what the server tells of that. The id
+    /// Proves that the session lives: a majority has agreed to a write. Returns what the server says of that. The id
     /// of its transaction is greater than that of every earlier one, and all of those are seen by what the session reads next.
     pub(crate) async fn prove(
         &self,

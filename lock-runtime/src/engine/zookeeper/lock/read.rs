@@ -73,7 +73,7 @@ pub(crate) fn submit_stat(session: &Session, path: String, deadline: Instant) ->
     session.submit(Request::Exists { path }, None, deadline)
 }
 
-/// Returns what the server tells of a node, or `None` if there is none.
+/// Returns what the server says of a node, or `None` if there is none.
 pub(crate) async fn stat_in_reply(submitted: Submitted<'_>) -> Result<Option<Stat>, Failure> {
     match submitted.reply().await {
         Ok(Reply::Found(stat)) => Ok(Some(stat)),

@@ -62,7 +62,7 @@ pub(super) async fn garbage_asks_nothing_and_breaks_nothing(space: Space) {
     assert_eq!(long.unwrap_err().kind, EngineErrorKind::Rejected);
 }
 
-/// Neither the watch nor the report keeps a session that nobody needs.
+/// Neither the watch nor the report keeps a session that is not needed.
 pub(super) async fn sessions_end_with_the_engine(space: Space) {
     for is_drained in [true, false] {
         let [mut one, mut other] = space.peers().await;

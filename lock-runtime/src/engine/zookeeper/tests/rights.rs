@@ -29,7 +29,7 @@ impl Peer {
     }
 }
 
-/// The nodes of a user with credentials are nobody else's: not even to look at.
+/// The nodes of a user with credentials are its own: others may not even look at them.
 pub(super) async fn operator_needs_the_credentials_of_the_services(space: Space) {
     let mut client = space.servers::<ZooKeeper>().client();
     // So that others can connect at all.

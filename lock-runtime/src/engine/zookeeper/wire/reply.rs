@@ -85,14 +85,14 @@ fn parse_replies(requests: &[Request], body: &mut Reader<'_>) -> Result<Reply, F
     }
 }
 
-/// What a server tells of a node.
+/// What a server says of a node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stat {
     /// The id of the transaction that changed the data last.
     pub(crate) zxid: u64,
     /// When that was, by the clock of the leader, since the beginning of 1970.
     pub(crate) changed_at: Duration,
-    /// How often the data was changed.
+    /// How many times the data was changed.
     pub(crate) version: i32,
     /// The number of children.
     pub(crate) children: i32,
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_transaction_tells_how_many_children_there_are() {
+    fn a_transaction_counts_the_children() {
         let stat = |message: Writer| {
             let times = message.long(1).long(7).long(0).long(0);
             let versions = times.int(0).int(0).int(0);
@@ -166,7 +166,7 @@ mod tests {
 
     /// The server names the request at fault, and those before and behind it.
     #[test]
-    fn a_refused_transaction_tells_the_reason() {
+    fn a_refused_transaction_names_the_reason() {
         let refused = |errors: [i32; 2]| {
             enter(|results| {
                 let each =

@@ -14,7 +14,7 @@ pub(crate) enum Request {
     Delete {
         path: String,
     },
-    /// Tells of the node if it exists.
+    /// Asks for the node if it exists.
     Exists {
         path: String,
     },
@@ -69,7 +69,7 @@ impl Request {
         Request::Create { path, kind, data }
     }
 
-    /// Returns the request that writes a node that has no data, so that its reply tells of the node.
+    /// Returns the request that writes a node that has no data, so that its reply describes the node.
     pub(crate) fn touch(path: String) -> Request {
         Request::SetData {
             path,

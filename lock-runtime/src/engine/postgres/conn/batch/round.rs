@@ -42,8 +42,8 @@ impl Outcome {
     fn add(&mut self, rows: &[Row]) {
         for row in rows {
             let has = |name| row.columns().iter().any(|column| column.name() == name);
-            if has("told") {
-                let messages: Vec<String> = row.try_get("told").unwrap_or_default();
+            if has("messages") {
+                let messages: Vec<String> = row.try_get("messages").unwrap_or_default();
                 self.messages.extend(messages);
             }
             if has("at") {

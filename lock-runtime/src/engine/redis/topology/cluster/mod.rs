@@ -58,12 +58,12 @@ impl Cluster {
     ) -> Result<Cluster, EngineError> {
         let io = connector.io;
         let nodes = Arc::new(Nodes::new(seeds, connector));
-        let (told, mut replies) = mpsc::unbounded_channel();
+        let (sender, mut replies) = mpsc::unbounded_channel();
         for address in nodes.seeds.addresses() {
-            let (nodes, told) = (nodes.clone(), told.clone());
-            io.spawn(async move { told.send(nodes.fetch_slot_map_from(&address).await) });
+            let (nodes, sender) = (nodes.clone(), sender.clone());
+            io.spawn(async move { sender.send(nodes.fetch_slot_map_from(&address).await) });
         }
-        drop(told);
+        drop(sender);
         let mut trouble =
             EngineError::new(EngineErrorKind::NotConnected, "the I/O thread has ended");
         let map = loop {

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 const SILENT_POLLS: u32 = 3;
 
 /// For how long a failed connection puts the master in doubt, and within which time all Sentinels know of a failover: they
-/// tell each other every 2 s.
+/// inform each other every 2 s.
 const DOUBT: Duration = Duration::from_secs(5);
 
 /// The views of all Sentinels.
