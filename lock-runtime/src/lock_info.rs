@@ -179,7 +179,8 @@ impl ClaimInfo {
     }
 
     /// Returns how many calls of the process had the lock before that one, under the same token: the process hands a lock on
-    /// without a request to the server. Which of its calls has the lock is known by the token and this number.
+    /// without a request to the server. Which of its calls has the lock is known by the token and this number; of readers,
+    /// it also counts those that have joined.
     #[must_use]
     pub fn handoffs(&self) -> Option<u32> {
         Some(self.hold()?.handoffs)

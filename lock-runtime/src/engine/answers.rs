@@ -11,8 +11,8 @@ use crate::engine::operations::Reading;
 use crate::engine::request::EngineFuture;
 use tokio::time::Instant;
 
-/// Declares a trait in a module, and the macro that implements it. The last argument of each method is its deadline. A method that a type
-/// does not answer replies what follows its `=`, or else that the engine does not support it.
+/// Declares a trait in a module, and the macro that implements it. The last argument of each method is its deadline. A
+/// method that a type does not answer replies what follows its `=`, or else that the engine does not support it.
 macro_rules! declare {
     (
         ($dollar:tt of $($module:tt)+)

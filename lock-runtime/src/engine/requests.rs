@@ -97,8 +97,9 @@ declare! {
     /// among them although its last lease has just ended. Changes nothing.
     fn names<'a>(prefix: &'a str, most: usize; reading: Reading) -> Vec<Arc<str>>;
 
-    /// Stores what a process reports in place of what it reported before. It vanishes [`REPORT_TTL`] later, or with the
-    /// session of the engine, which then stores it again. It has no NUL.
+    /// Stores what a process reports in place of what it reported before. It vanishes
+    /// [`REPORT_TTL`](crate::engine::operations::REPORT_TTL) later, or with the session of the engine, which then stores it
+    /// again. It has no NUL.
     fn report<'a>(process: ProcessId, report: Arc<str>; deadline: Instant) -> ();
 
     /// Returns what these processes, or all, have reported.
