@@ -58,6 +58,8 @@ impl Postgres {
 
     /// Waits until a standby has replayed all that was committed here.
     pub fn until_replayed_by(&self, standby: &Postgres) {
+        // Releases are committed asynchronously: this commit is flushed, and they with it.
+        self.query::<String>("SELECT pg_logical_emit_message(true, '', '')");
         let end: String = self.query("SELECT pg_current_wal_lsn()");
         let reached = format!("SELECT pg_last_wal_replay_lsn() >= '{end}'");
         eventually("the standby has replayed all", || {
