@@ -1,5 +1,5 @@
-//! Layers only point down: no file imports another one that imports it back, even indirectly, and no layer
-//! imports a higher one. ARCHITECTURE.md lists the layers.
+//! Layers only point down: no file imports another one that imports it back, even indirectly, nor does a folder, and no
+//! layer imports a higher one. ARCHITECTURE.md lists the layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -89,6 +89,22 @@ impl Crate {
         }
     }
 
+    /// The rooms of a layer: its folders, and its files that lie beside them.
+    fn rooms(&self, layer: &str) -> Self {
+        let room = |module: &String| {
+            let room = module.strip_prefix(layer)?.strip_prefix("::")?;
+            room.split("::").next().map(str::to_owned)
+        };
+        let mut rooms: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (module, imports) in &self.imports {
+            if let Some(own) = room(module) {
+                let others = imports.iter().filter_map(room).filter(|it| *it != own);
+                rooms.entry(own.clone()).or_default().extend(others);
+            }
+        }
+        Self { imports: rooms }
+    }
+
     /// Returns a chain of imports from a module back to itself.
     fn circle(&self) -> Option<Vec<String>> {
         let mut done = BTreeSet::new();
@@ -173,6 +189,15 @@ fn files_have_no_circular_imports() {
     ] {
         let circle = Crate::read(name).circle();
         assert_eq!(circle, None, "in {name}: each imports the next");
+    }
+}
+
+#[test]
+fn rooms_have_no_circular_imports() {
+    let runtime = Crate::read("lock-runtime");
+    for layer in ["lock", "api"] {
+        let circle = runtime.rooms(layer).circle();
+        assert_eq!(circle, None, "in {layer}: each imports the next");
     }
 }
 

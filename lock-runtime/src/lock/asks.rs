@@ -1,7 +1,7 @@
 //! What one process asks of others, and what they answer.
 
 use crate::engine::token::Token;
-use crate::lock::report::text::{Fields, field};
+use crate::lock::report::text::{Fields, field, whole_field};
 use std::fmt;
 
 /// Whichever body has the lock.
@@ -32,6 +32,7 @@ pub(crate) enum Stop {
 /// The wish that a holder gives its lock up.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RevokeRequest {
+    pub(crate) key: Box<str>,
     /// The holder's token.
     pub(crate) token: Token,
     /// Not if the process has handed the lock on more often than this by now: the body that is meant has ended. `None`
@@ -48,6 +49,7 @@ impl Ask {
         match fields.next()? {
             "report" => Some(Ask::Report),
             "revoke" => Some(Ask::Revoke(RevokeRequest {
+                key: fields.whole_text()?,
                 token: Token::parse(fields.next()?)?,
                 handoffs: match fields.next()? {
                     ANY => None,
@@ -75,14 +77,15 @@ impl fmt::Display for Ask {
         match self {
             Ask::Report => f.write_str("report"),
             Ask::Revoke(RevokeRequest {
+                key,
                 token,
                 handoffs,
                 by,
                 reason,
             }) => {
                 let handoffs = handoffs.map_or(ANY.to_owned(), |number| number.to_string());
-                let (by, reason) = (field(by), field(reason));
-                write!(f, "revoke\t{token}\t{handoffs}\t{by}\t{reason}")
+                let (key, by, reason) = (whole_field(key), field(by), field(reason));
+                write!(f, "revoke\t{key}\t{token}\t{handoffs}\t{by}\t{reason}")
             }
             Ask::Stopped(token, Stop::Ended) => write!(f, "stopped\t{token}\tended"),
             Ask::Stopped(token, Stop::Absent) => write!(f, "stopped\t{token}\tabsent"),
@@ -104,6 +107,7 @@ mod tests {
         let token = Token::draw(ProcessId::random());
         for (token, handoffs) in [(token, Some(7)), (token.with_limit(Limit::UNLIMITED), None)] {
             let ask = Ask::Revoke(RevokeRequest {
+                key: "row\t".repeat(100).into(),
                 token,
                 handoffs,
                 by: "ann\tb\n".into(),
@@ -126,10 +130,10 @@ mod tests {
             "\n".into(),
             "revoke".into(),
             "revoke\t".into(),
-            "revoke\tworker-7\t0\tann\twhy".into(),
-            format!("revoke\t{token}\t-1\tann\twhy"),
-            format!("revoke\t{token}\t0\tann"),
-            format!("revoke {token} * ann why"),
+            "revoke\trow\tworker-7\t0\tann\twhy".into(),
+            format!("revoke\trow\t{token}\t-1\tann\twhy"),
+            format!("revoke\trow\t{token}\t0\tann"),
+            format!("revoke row {token} * ann why"),
             "renew\tall".into(),
             format!("stopped\t{token}"),
             format!("stopped\t{token}\tno"),

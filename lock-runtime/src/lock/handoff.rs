@@ -1,17 +1,18 @@
 //! Hands a lock to the next local waiter, or releases it. The guards of a read hold may be several; the last one
 //! does it.
 
+use crate::engine::request::Claim;
 use crate::engine::timeouts::GRANT_TTL;
 use crate::engine::token::Token;
 use crate::error::LockError;
 use crate::limit::Limit;
-use crate::lock::hold::Hold;
+use crate::lock::hold::{End, Hold, HoldTable};
+use crate::lock::local_holds::Kept;
 use crate::lock::local_lock::Waiter;
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::local_queue::keeping::Next;
 use crate::lock::record::guard::{GuardRecord, Source};
 use crate::lock::record::kept::KeptRecord;
-use crate::lock::shared::HoldObserver;
 use crate::options::LockOptions;
 use crate::util::sync::AtomicBool;
 use crate::util::thread_end::Use;
@@ -19,17 +20,19 @@ use crate::util::time::now;
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use tokio::sync::Notify;
+
+/// What a process has, and what its callers wait for.
+pub(crate) type Table = Arc<LocalQueues<HoldGuard>>;
 
 /// The obligation to end a hold, which the guards of a read hold share. Dropping the last one hands the lock to the
 /// next local waiter, or releases it in the background.
 pub(crate) struct HoldGuard {
     hold: Arc<Hold>,
-    queues: Arc<LocalQueues<HoldGuard>>,
+    queues: Table,
     /// Another guard owns the hold, or the server stores nothing of it any more.
     disarmed: AtomicBool,
     source: Source,
-    /// Counts the lock as kept, until its next guard comes or it is given back.
-    kept: Option<KeptRecord>,
     /// What reports a loss, once the caller has received the guard.
     record: Option<Arc<GuardRecord>>,
     /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type here: a
@@ -51,20 +54,19 @@ impl Turn {
 }
 
 impl HoldGuard {
-    pub(crate) fn new(hold: Arc<Hold>, queues: Arc<LocalQueues<HoldGuard>>) -> HoldGuard {
+    pub(crate) fn new(hold: Arc<Hold>, queues: Table) -> HoldGuard {
         HoldGuard {
             hold,
             queues,
             disarmed: AtomicBool::new(false),
             source: Source::Server,
-            kept: None,
             record: None,
             turn: None,
         }
     }
 
     /// Returns the guard of a reader that has joined the hold.
-    pub(crate) fn joined(hold: Arc<Hold>, queues: Arc<LocalQueues<HoldGuard>>) -> HoldGuard {
+    pub(crate) fn joined(hold: Arc<Hold>, queues: Table) -> HoldGuard {
         let mut guard = HoldGuard::new(hold, queues);
         guard.source = Source::Guard;
         guard
@@ -90,7 +92,7 @@ impl HoldGuard {
         &self.hold
     }
 
-    pub(crate) fn queues(&self) -> &Arc<LocalQueues<HoldGuard>> {
+    pub(crate) fn queues(&self) -> &Table {
         &self.queues
     }
 
@@ -103,16 +105,17 @@ impl HoldGuard {
         self.disarmed.load(Ordering::Acquire)
     }
 
-    /// Gives a kept lock to a caller with these options, without a request. Returns the guard if that is not possible.
-    pub(crate) fn resume(mut self, options: LockOptions) -> Result<HoldGuard, HoldGuard> {
-        match self.hold.try_resume(options) {
-            true => {
-                self.source = Source::Kept;
-                self.kept = None;
-                Ok(self)
-            }
-            false => Err(self),
-        }
+    /// Gives a kept lock to a caller with these options, without a request. Returns its guard; as an error, if that is not
+    /// possible: then the lock is to be released.
+    pub(crate) fn resume(
+        kept: Kept,
+        queues: &Table,
+        options: LockOptions,
+    ) -> Result<HoldGuard, HoldGuard> {
+        let resumes = kept.hold.try_resume(options);
+        let mut guard = HoldGuard::new(kept.hold, queues.clone());
+        guard.source = Source::Kept;
+        if resumes { Ok(guard) } else { Err(guard) }
     }
 
     /// Hands the lock to the next local waiter, or releases it and returns the result.
@@ -169,17 +172,21 @@ impl Drop for UnfinishedRelease<'_> {
     }
 }
 
-impl HoldObserver for LocalQueues<HoldGuard> {
-    fn on_held(&self, name: &Arc<str>, token: Token) -> bool {
-        self.set_holder(name, token)
+impl HoldTable for Table {
+    fn add(&self, hold: &Arc<Hold>) -> bool {
+        LocalQueues::add(self, hold)
     }
 
-    fn on_vacated(&self, name: &Arc<str>, token: Token) {
-        drop(self.clear_holder(name, token));
+    fn retain(&self, claim: &Claim) -> Arc<Notify> {
+        LocalQueues::retain(self, claim)
     }
 
-    fn on_keeping_over(&self, name: &Arc<str>, token: Token) {
-        drop(self.take_kept_with(name, token));
+    fn end(&self, name: &Arc<str>, token: Token, end: End) {
+        give_back(self, LocalQueues::end(self, name, token, end));
+    }
+
+    fn end_keeping(&self, name: &Arc<str>, token: Token) {
+        give_back(self, self.take_kept_with(name, token));
     }
 }
 
@@ -189,14 +196,21 @@ impl Use for LocalQueues<HoldGuard> {
         true
     }
 
-    fn end_idle(&self) {
-        drop(self.stop_keeping());
+    fn end_idle(self: Arc<Self>) {
+        give_back(&self, self.stop_keeping());
+    }
+}
+
+/// Gives kept locks back. Call it when no mutex is locked.
+pub(crate) fn give_back(queues: &Table, kept: impl IntoIterator<Item = Kept>) {
+    for kept in kept {
+        drop(HoldGuard::new(kept.hold, queues.clone()));
     }
 }
 
 /// Hands a held lock to the local waiter at the front, if the limits allow it, or keeps it for the next call. Returns `false`
 /// if neither is possible: then this process no longer counts as its holder.
-fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
+fn hand_off(queues: &Table, hold: &Arc<Hold>) -> bool {
     let alone = hold.context().engine.is_alone();
     let may_take = |options, remote_waiters| {
         let remote_waiters = if alone { Some(false) } else { remote_waiters };
@@ -208,14 +222,7 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
         hold.end_records();
         kept = Some(KeptRecord::begin());
     }
-    let mut keep = || {
-        let keeps = hold.keep();
-        keeps.then(|| {
-            let mut guard = HoldGuard::new(hold.clone(), queues.clone());
-            guard.kept = kept.take();
-            guard
-        })
-    };
+    let mut keep = || kept.take_if(|_| hold.keep());
     loop {
         match queues.next(&hold.name, hold.token(), may_take, &mut keep) {
             Next::Waiter(waiter) => {
@@ -238,7 +245,7 @@ fn hand_off(queues: &Arc<LocalQueues<HoldGuard>>, hold: &Arc<Hold>) -> bool {
 /// returns its hold, or `None` if the lock does not fit that waiter's options. Returns `false` if no waiter took
 /// it.
 pub(crate) fn grant_to_front(
-    queues: &Arc<LocalQueues<HoldGuard>>,
+    queues: &Table,
     (name, limit): (&str, Limit),
     mut activate: impl FnMut(LockOptions) -> Option<Arc<Hold>>,
 ) -> bool {
@@ -258,7 +265,7 @@ pub(crate) fn grant_to_front(
 
 /// Delivers a hold to a waiter, and a read hold to the readers behind it, too. Returns `false` if no guard owns the hold.
 fn deliver_to_all(
-    queues: &Arc<LocalQueues<HoldGuard>>,
+    queues: &Table,
     waiter: Waiter<HoldGuard>,
     hold: &Arc<Hold>,
     source: Source,
@@ -278,11 +285,7 @@ fn deliver_to_all(
 }
 
 /// Delivers a read hold to readers that have joined it.
-pub(crate) fn deliver_joined(
-    queues: &Arc<LocalQueues<HoldGuard>>,
-    readers: Vec<Waiter<HoldGuard>>,
-    hold: &Arc<Hold>,
-) {
+pub(crate) fn deliver_joined(queues: &Table, readers: Vec<Waiter<HoldGuard>>, hold: &Arc<Hold>) {
     for reader in readers {
         // A guard that is not delivered leaves the hold.
         let guard = HoldGuard::joined(hold.clone(), queues.clone());
@@ -291,12 +294,7 @@ pub(crate) fn deliver_joined(
 }
 
 /// Delivers a hold to a waiter. Returns `false` if the waiter no longer waits, and no guard owns the hold.
-fn deliver(
-    queues: &Arc<LocalQueues<HoldGuard>>,
-    waiter: Waiter<HoldGuard>,
-    hold: &Arc<Hold>,
-    source: Source,
-) -> bool {
+fn deliver(queues: &Table, waiter: Waiter<HoldGuard>, hold: &Arc<Hold>, source: Source) -> bool {
     let mut guard = HoldGuard::new(hold.clone(), queues.clone());
     guard.source = source;
     match offer(waiter, guard) {

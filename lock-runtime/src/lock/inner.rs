@@ -7,15 +7,12 @@ use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
-use crate::lock::handoff::HoldGuard;
+use crate::lock::handoff::{HoldGuard, Table, give_back};
 use crate::lock::local_queue::LocalQueues;
-use crate::lock::lost_holds::LostHolds;
-use crate::lock::pending_asks::PendingAsks;
-use crate::lock::read_holds::ReadHolds;
+use crate::lock::on_asked::on_asked;
 use crate::lock::release::Releaser;
-use crate::lock::report::task::Reported;
-use crate::lock::retained_locks::RetainedLocks;
 use crate::lock::shared::Shared;
+use crate::lock::survey::report::Reported;
 use crate::lock::watchdog::Watchdog;
 use crate::process::ProcessId;
 use crate::stats::Stats;
@@ -28,10 +25,9 @@ use std::sync::{Arc, Weak};
 
 pub(crate) struct ManagerInner {
     pub(crate) context: Arc<Context>,
-    pub(crate) shared: Arc<Shared>,
+    pub(crate) shared: Arc<Shared<Table>>,
     pub(crate) queues: Arc<LocalQueues<HoldGuard>>,
     pub(crate) claims: Arc<ClaimEvents>,
-    pub(crate) read_holds: ReadHolds,
 }
 
 /// A slot for the manager, which is created after its engine, so that the engine's events reach it.
@@ -40,7 +36,7 @@ pub(crate) struct InnerSlot(Arc<Slot>);
 
 #[derive(Default)]
 struct Slot {
-    inner: OnceCell<(Weak<ManagerInner>, Weak<Shared>)>,
+    inner: OnceCell<(Weak<ManagerInner>, Weak<Shared<Table>>)>,
     /// The events until it is filled: a server of several may be down from the start.
     early: Mutex<Vec<EngineEvent>>,
 }
@@ -81,7 +77,7 @@ impl Slot {
             // A guard may outlive its manager.
             (None, EngineEvent::Asked(text)) => {
                 if let Some(shared) = shared.upgrade() {
-                    shared.on_asked(&text);
+                    on_asked(&shared, &text);
                 }
             }
             (None, _) => {}
@@ -121,10 +117,7 @@ impl ManagerInner {
             supervisor: releaser.clone(),
             releaser,
             watchdog: Watchdog::start(context.clone()),
-            observer: queues.clone(),
-            lost: LostHolds::default(),
-            retained: RetainedLocks::default(),
-            asks: PendingAsks::default(),
+            table: queues.clone(),
         });
         let reported = Reported {
             shared: Arc::downgrade(&shared),
@@ -138,13 +131,12 @@ impl ManagerInner {
             shared,
             queues,
             claims,
-            read_holds: ReadHolds::default(),
         })
     }
 
     /// Releases the locks that this process keeps, and keeps none any more.
     pub(crate) fn stop_keeping(&self) {
-        drop(self.queues.stop_keeping());
+        give_back(&self.queues, self.queues.stop_keeping());
     }
 
     pub(crate) fn stats(&self) -> Stats {
@@ -154,7 +146,7 @@ impl ManagerInner {
     /// Gives a kept lock back before that is reported: the other process waits.
     fn on_recalled(&self, name: &str, token: Token) {
         let recall = self.queues.recall(name, token);
-        drop(recall.kept);
+        give_back(&self.queues, recall.kept);
         if recall.is_first {
             self.context.publish_recall(name);
         }
@@ -164,16 +156,16 @@ impl ManagerInner {
         let telemetry = &self.context.telemetry;
         match &event {
             EngineEvent::Recalled { name, token } => return self.on_recalled(name, *token),
-            EngineEvent::Asked(text) => return self.shared.on_asked(text),
+            EngineEvent::Asked(text) => return on_asked(&self.shared, text),
             EngineEvent::Resubscribed => {
                 // Recalls may have been missed, too.
-                drop(self.queues.recall_all());
+                give_back(&self.queues, self.queues.recall_all());
                 return self.queues.wake_all();
             }
             EngineEvent::MasterChanged => return self.shared.renew_all(),
             EngineEvent::ConnectionBroken(server, error) => {
                 // What comes instead of that server may know nothing of the kept locks.
-                drop(self.queues.recall_all());
+                give_back(&self.queues, self.queues.recall_all());
                 return telemetry.connection_broken(server.clone(), error);
             }
             EngineEvent::ConnectionMended(server) => return telemetry.connection_mended(server),
@@ -193,7 +185,7 @@ impl ManagerInner {
 
 impl Drop for ManagerInner {
     fn drop(&mut self) {
-        // The guards of kept locks own the queues, and no recall would come any more.
+        // No caller can resume them, and no recall would come any more.
         self.stop_keeping();
     }
 }

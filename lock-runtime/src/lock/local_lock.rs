@@ -1,10 +1,12 @@
-//! What this process knows of one lock: with which tokens it holds the lock, and which of its callers wait.
+//! What this process knows of one lock: how it has the lock, and which of its callers wait.
 
 use crate::engine::error::EngineError;
 use crate::engine::token::Token;
 use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
+use crate::lock::hold::Hold;
+use crate::lock::local_holds::LocalHolds;
 use crate::lock::offer::{Offered, Offerer};
 use crate::options::LockOptions;
 use crate::site::Site;
@@ -14,15 +16,14 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The state of a lock that this process holds or waits for.
+/// The state of a lock that this process has or waits for.
 pub(crate) struct LocalLock<T> {
-    /// The token of a hold with which this process holds the lock.
-    pub(crate) holder: Option<Token>,
+    pub(crate) holds: LocalHolds,
     /// A caller tries to acquire the lock for reading, and serves the other readers if it succeeds.
     pub(crate) read_try: bool,
     pub(crate) recalled: Recalled,
-    /// Boxed: most locks have one holder, and no caller waits for them.
-    more: Option<Box<More<T>>>,
+    /// One for each limit that callers wait with.
+    pub(crate) queues: Vec<LocalQueue<T>>,
 }
 
 /// Whether another process waits for the lock, so that this one does not keep it.
@@ -32,15 +33,6 @@ pub(crate) enum Recalled {
     /// A recall may have been missed.
     Perhaps,
     Yes,
-}
-
-struct More<T> {
-    /// The tokens of further holds, that share the lock, or whose lease ended before another one was recorded here.
-    holders: Vec<Token>,
-    /// The guard of the hold with that token, which this process keeps for its next call.
-    kept: Option<(Token, T)>,
-    /// One for each limit that callers wait with.
-    queues: Vec<LocalQueue<T>>,
 }
 
 /// The callers that wait for a lock with one limit.
@@ -81,19 +73,9 @@ pub(crate) struct Followers<T> {
 impl<T> Default for LocalLock<T> {
     fn default() -> Self {
         LocalLock {
-            holder: None,
+            holds: LocalHolds::default(),
             read_try: false,
             recalled: Recalled::No,
-            more: None,
-        }
-    }
-}
-
-impl<T> Default for More<T> {
-    fn default() -> Self {
-        More {
-            holders: Vec::new(),
-            kept: None,
             queues: Vec::new(),
         }
     }
@@ -109,77 +91,47 @@ impl<T> Default for Followers<T> {
 }
 
 impl<T> LocalLock<T> {
-    pub(crate) fn holders(&self) -> impl Iterator<Item = Token> {
-        let further = self.more.iter().flat_map(|more| &more.holders);
-        self.holder.iter().chain(further).copied()
+    /// Records a new hold.
+    pub(crate) fn add(&mut self, hold: &Arc<Hold>) {
+        if self.holds.are_any() {
+            // Who waited for the holds before may have its own now; if not, it is seen again.
+            self.recalled = Recalled::No;
+        }
+        self.holds.add(hold);
     }
 
-    pub(crate) fn queues(&self) -> &[LocalQueue<T>] {
-        self.more.as_ref().map_or(&[], |more| &more.queues)
-    }
-
-    pub(crate) fn is_kept(&self) -> bool {
-        self.more.as_ref().is_some_and(|more| more.kept.is_some())
+    /// Changes the holds. If one is valid no more, others may have the lock: wakes the tasks that wait in the server queue.
+    pub(crate) fn end(&mut self, end: impl FnOnce(&mut LocalHolds) -> bool) {
+        if end(&mut self.holds) {
+            self.queues.iter().for_each(LocalQueue::wake);
+        }
+        if !self.holds.are_any() {
+            self.recalled = Recalled::No;
+        }
     }
 
     /// Returns `true` if the hold with that token alone holds the lock, and no other process is known to wait for it.
     pub(crate) fn may_keep(&self, token: Token) -> bool {
         let has_others = |queue: &LocalQueue<T>| queue.remote_waiters == Some(true);
-        self.holders().eq([token])
+        self.holds.tokens().eq([token])
             && self.recalled == Recalled::No
             && !self.has_waiters()
-            && !self.queues().iter().any(has_others)
-    }
-
-    pub(crate) fn keep(&mut self, token: Token, guard: T) {
-        self.more.get_or_insert_default().kept = Some((token, guard));
-    }
-
-    /// Returns the kept guard: if it is kept with that token, or whatever the token.
-    pub(crate) fn take_kept(&mut self, token: Option<Token>) -> Option<T> {
-        let kept = &mut self.more.as_mut()?.kept;
-        let (_, guard) = kept.take_if(|(kept, _)| token.is_none_or(|token| token == *kept))?;
-        Some(guard)
-    }
-
-    pub(crate) fn add_holder(&mut self, token: Token) {
-        if self.holder.is_none() {
-            self.holder = Some(token);
-        } else if self.holders().all(|holder| holder != token) {
-            self.more.get_or_insert_default().holders.push(token);
-            // Who waited for the holds before may have its own now; if not, it is seen again.
-            self.recalled = Recalled::No;
-        }
-    }
-
-    /// Returns `true` if the hold with that token was recorded.
-    pub(crate) fn remove_holder(&mut self, token: Token) -> bool {
-        let was_recorded = self.holders().any(|holder| holder == token);
-        let further = self.more.as_mut().map(|more| &mut more.holders);
-        if self.holder == Some(token) {
-            self.holder = further.and_then(Vec::pop);
-        } else if let Some(further) = further {
-            further.retain(|holder| *holder != token);
-        }
-        if self.holder.is_none() {
-            self.recalled = Recalled::No;
-        }
-        was_recorded
+            && !self.queues.iter().any(has_others)
     }
 
     /// Returns the number of callers that wait, without the readers that follow a try.
     pub(crate) fn waiting(&self) -> usize {
         let follows = |queue: &&LocalQueue<T>| self.read_try && queue.limit == Limit::UNLIMITED;
-        let queues = self.queues().iter().filter(|queue| !follows(queue));
+        let queues = self.queues.iter().filter(|queue| !follows(queue));
         queues.map(|queue| queue.waiters.len()).sum()
     }
 
     pub(crate) fn has_waiters(&self) -> bool {
-        self.queues().iter().any(|queue| !queue.waiters.is_empty())
+        self.queues.iter().any(|queue| !queue.waiters.is_empty())
     }
 
     pub(crate) fn may_try(&self, limit: Limit) -> bool {
-        !limit.is_exclusive() && self.queues().is_empty() && !self.is_held_exclusively()
+        !limit.is_exclusive() && self.queues.is_empty() && !self.holds.exclude(limit)
     }
 
     pub(crate) fn pop_front_if(
@@ -187,7 +139,7 @@ impl<T> LocalLock<T> {
         limit: Limit,
         condition: impl FnOnce(LockOptions, Option<bool>) -> bool,
     ) -> Option<Waiter<T>> {
-        let others = self.queues().iter().filter(|queue| queue.limit != limit);
+        let others = self.queues.iter().filter(|queue| queue.limit != limit);
         let before = others.filter_map(|queue| queue.waiters.front());
         let before = before.map(|waiter| waiter.ticket).min();
         let queue = self.queue(limit)?;
@@ -240,26 +192,16 @@ impl<T> LocalLock<T> {
         followers
     }
 
-    pub(crate) fn is_held_exclusively(&self) -> bool {
-        self.holders().any(|holder| holder.limit().is_exclusive())
-    }
-
-    /// Returns `true` if a hold of this process is in the way of every other one with that limit.
-    pub(crate) fn excludes(&self, limit: Limit) -> bool {
-        self.is_held_exclusively() || limit.is_exclusive() && self.holder.is_some()
-    }
-
     pub(crate) fn is_unused(&self) -> bool {
-        self.holder.is_none() && self.queues().is_empty() && !self.read_try
+        self.holds.is_empty() && self.queues.is_empty() && !self.read_try
     }
 
     pub(crate) fn queue(&mut self, limit: Limit) -> Option<&mut LocalQueue<T>> {
-        let queues = &mut self.more.as_mut()?.queues;
-        queues.iter_mut().find(|queue| queue.limit == limit)
+        self.queues.iter_mut().find(|queue| queue.limit == limit)
     }
 
     pub(crate) fn queue_or_insert(&mut self, limit: Limit) -> &mut LocalQueue<T> {
-        let queues = &mut self.more.get_or_insert_default().queues;
+        let queues = &mut self.queues;
         let at = queues.iter().position(|queue| queue.limit == limit);
         let at = at.unwrap_or_else(|| {
             if queues.capacity() == 0 {
@@ -273,9 +215,7 @@ impl<T> LocalLock<T> {
     }
 
     pub(crate) fn remove_queue(&mut self, limit: Limit) {
-        if let Some(more) = &mut self.more {
-            more.queues.retain(|queue| queue.limit != limit);
-        }
+        self.queues.retain(|queue| queue.limit != limit);
     }
 }
 

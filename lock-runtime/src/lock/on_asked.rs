@@ -5,70 +5,51 @@ use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::lock::asks::{Ask, RevokeRequest, Stop};
 use crate::lock::context::Context;
+use crate::lock::handoff::Table;
 use crate::lock::shared::Shared;
 use crate::util::time::deadline_in;
-use std::collections::HashSet;
 use std::sync::Arc;
 
-impl Shared {
-    /// Does what is asked, in the background.
-    pub(crate) fn on_asked(self: &Arc<Self>, text: &str) {
-        match Ask::parse(text) {
-            Some(Ask::Report) => self.context.reporter.on_asked(),
-            Some(Ask::Revoke(wanted)) if self.has_made(&wanted) => self.on_wanted(wanted),
-            Some(Ask::Stopped(token, how)) => {
-                // Unless a revocation waits for it, no one receives it.
-                let _ = self.context.stopped.send((token, how));
+/// Does what is asked.
+pub(crate) fn on_asked(shared: &Arc<Shared<Table>>, text: &str) {
+    let context = &shared.context;
+    match Ask::parse(text) {
+        Some(Ask::Report) => context.reporter.on_asked(),
+        Some(Ask::Revoke(request)) => {
+            if !matches!(request.token.holder(), Holder::Process { id, .. } if id == context.process)
+            {
+                return;
             }
-            _ => {}
-        }
-    }
-
-    /// Returns `true` if this process has made the token.
-    fn has_made(&self, wanted: &RevokeRequest) -> bool {
-        matches!(wanted.token.holder(), Holder::Process { id, .. } if id == self.context.process)
-    }
-
-    fn on_wanted(self: &Arc<Self>, wanted: RevokeRequest) {
-        // Whoever wants a lock back wants to know who has it now.
-        self.context.reporter.on_asked();
-        if self.asks.add(wanted) {
-            let this = self.clone();
-            self.context.io.spawn_detached(async move {
-                while let Some(asks) = this.asks.take() {
-                    this.give_up(&asks).await;
-                }
-            });
-        }
-    }
-
-    /// Gives up the locks that are wanted back, as far as this process holds them, and says which bodies have stopped.
-    async fn give_up(&self, asks: &[RevokeRequest]) {
-        for wanted in asks {
-            self.retained.end(wanted.token);
-        }
-        let mut held = HashSet::new();
-        let mut answers = Vec::new();
-        let asked = self.each_hold(|hold| {
-            let token = hold.token();
-            for ask in asks.iter().filter(|ask| ask.token == token) {
-                held.insert(token);
-                if let (false, Some(handoffs)) = (hold.revoke(ask), ask.handoffs) {
-                    answers.push((token, Stop::PassedOn(handoffs)));
-                }
+            // Whoever wants a lock back wants to know who has it now.
+            context.reporter.on_asked();
+            if let Some(how) = give_up(shared, &request) {
+                let (context, token) = (context.clone(), request.token);
+                context.io.spawn_detached(async move {
+                    // Whoever does not hear it asks again.
+                    let _ = context.say_stopped(token, how).await;
+                });
             }
-            // The body goes on under the token of a reader.
-            held.extend(hold.replaces());
-        });
-        asked.await;
-        let tokens = asks.iter().map(|ask| ask.token);
-        let is_absent = |token: &Token| !held.contains(token) && !self.lost.contains(*token);
-        answers.extend(tokens.filter(is_absent).map(|token| (token, Stop::Absent)));
-        for (token, how) in answers {
-            // Whoever does not hear it asks again.
-            let _ = self.context.say_stopped(token, how).await;
         }
+        Some(Ask::Stopped(token, how)) => {
+            // Unless a revocation waits for it, no one receives it.
+            let _ = context.stopped.send((token, how));
+        }
+        None => {}
     }
+}
+
+/// Gives the lock up, as far as this process has it. Returns why no body is left that is meant, if none is.
+fn give_up(shared: &Shared<Table>, request: &RevokeRequest) -> Option<Stop> {
+    let (name, token) = (shared.context.name_of(&request.key), request.token);
+    shared.table.end_retained(&name, token);
+    let holds = shared.table.holds(&name);
+    if let Some(hold) = holds.iter().find(|hold| hold.token() == token) {
+        let is_another = !hold.give_up(request);
+        return request.handoffs.filter(|_| is_another).map(Stop::PassedOn);
+    }
+    // The body may go on under the token of a reader.
+    let has_gone_on = holds.iter().any(|hold| hold.replaces() == Some(token));
+    (!has_gone_on).then_some(Stop::Absent)
 }
 
 impl Context {

@@ -132,7 +132,9 @@ impl Stopping<'_> {
         let (context, key) = (self.context, self.key);
         let mut left = self.meant.clone();
         // Another client cannot be asked.
-        let can_be_asked = left.iter().any(|it| request(it, self.demand).is_some());
+        let can_be_asked = left
+            .iter()
+            .any(|it| request(self.key, it, self.demand).is_some());
         if can_be_asked {
             self.listen().await;
         }
@@ -167,7 +169,7 @@ impl Stopping<'_> {
     /// may have ended, or another may have taken the lock, while a body runs on. Waits for at most a command timeout.
     async fn have_all(&mut self) -> bool {
         let deadline = deadline_in(self.context.command_timeout);
-        let can_answer = |it: &ClaimInfo| request(it, self.demand).is_some();
+        let can_answer = |it: &ClaimInfo| request(self.key, it, self.demand).is_some();
         while !self.is_over() && self.meant.iter().all(can_answer) && now() < deadline {
             // No more than there is room for, there and here.
             let missing = self.meant.iter().filter(|it| !self.has_stopped(it));
@@ -244,9 +246,10 @@ fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
 }
 
 /// Returns what the holder's process is asked; `None` for another client.
-fn request(holder: &ClaimInfo, demand: &Demand) -> Option<RevokeRequest> {
+fn request(key: &str, holder: &ClaimInfo, demand: &Demand) -> Option<RevokeRequest> {
     holder.process()?;
     Some(RevokeRequest {
+        key: key.into(),
         token: Token::parse(&holder.token)?,
         handoffs: demand.handoffs(),
         by: demand.by.as_str().into(),
@@ -260,7 +263,7 @@ async fn send(
     holders: &[ClaimInfo],
     demand: &Demand,
 ) -> Result<(), LockError> {
-    for request in holders.iter().filter_map(|it| request(it, demand)) {
+    for request in holders.iter().filter_map(|it| request(key, it, demand)) {
         let deadline = deadline_in(context.command_timeout);
         let ask = Ask::Revoke(request).to_string();
         let sent = context.engine.ask(&ask, deadline).await;

@@ -1,41 +1,23 @@
 //! The parts of a manager that its holds use.
 
 use crate::engine::background_release::ReleaseSupervisor;
-use crate::engine::token::Token;
 use crate::lock::context::Context;
-use crate::lock::lost_holds::LostHolds;
-use crate::lock::pending_asks::PendingAsks;
 use crate::lock::release::Releaser;
-use crate::lock::retained_locks::RetainedLocks;
 use crate::lock::watchdog::Watchdog;
 use crate::lock::watchdog::renewable::Renewable;
 use std::sync::Arc;
 
-/// State shared by a manager and its holds. Dropping the last of them ends the watchdog.
-pub(crate) struct Shared {
+/// State shared by a manager and its holds, with the table of the holds. Dropping the last of them ends the watchdog.
+pub(crate) struct Shared<T: ?Sized> {
     pub(crate) context: Arc<Context>,
     pub(crate) releaser: Arc<Releaser>,
     /// The releaser, as engines know it.
     pub(crate) supervisor: Arc<dyn ReleaseSupervisor>,
     pub(crate) watchdog: Arc<Watchdog>,
-    pub(crate) observer: Arc<dyn HoldObserver>,
-    pub(crate) lost: LostHolds,
-    pub(crate) retained: RetainedLocks,
-    pub(crate) asks: PendingAsks,
+    pub(crate) table: T,
 }
 
-/// An observer that is notified when this process acquires a lock, and when it loses or releases it.
-pub(crate) trait HoldObserver: Send + Sync {
-    /// Returns `true` if another process has recalled the lock already.
-    fn on_held(&self, name: &Arc<str>, token: Token) -> bool;
-
-    fn on_vacated(&self, name: &Arc<str>, token: Token);
-
-    /// The time is over for which this process may keep the lock.
-    fn on_keeping_over(&self, name: &Arc<str>, token: Token);
-}
-
-impl Shared {
+impl<T: ?Sized + Send + Sync + 'static> Shared<T> {
     /// Identifies the manager within the process.
     pub(crate) fn manager(&self) -> usize {
         Arc::as_ptr(&self.context).addr()
@@ -60,7 +42,7 @@ impl Shared {
     }
 }
 
-impl Drop for Shared {
+impl<T: ?Sized> Drop for Shared<T> {
     fn drop(&mut self) {
         self.watchdog.close();
         self.context.reporter.close();

@@ -52,7 +52,7 @@ impl Drop for AtEnd {
             return;
         }
         if self.is_main {
-            uses_now().iter().for_each(|used| used.end_idle());
+            uses_now().into_iter().for_each(|used| used.end_idle());
             wait_until(IN_USE_LIMIT, no_lock_is_used);
             wait_until(LIMIT, || OPEN.load(SeqCst) == 0);
         } else {
@@ -114,7 +114,7 @@ pub(crate) trait Use: Send + Sync {
     fn is_over(&self) -> bool;
 
     /// Releases kept locks, since the process is about to end.
-    fn end_idle(&self) {}
+    fn end_idle(self: Arc<Self>) {}
 }
 
 /// Lets this thread wait at its end.

@@ -245,8 +245,9 @@ pub fn run(args: &Args, names: &[&str]) -> ExitCode {
     for row in rows {
         let report = row.play(args.lanes);
         println!("\n{report}");
-        violations += report.violations();
-        table += &row.line(&report.sum());
+        let tally = report.sum();
+        violations += tally.violations;
+        table += &row.line(&tally);
     }
     println!(
         "\n| row | what goes wrong | faults | holders, waiters hit | holds | two holders, excused | stale \

@@ -47,7 +47,7 @@ impl Lock {
         }
         match self.into_call(started)? {
             Call::One(acquire) => {
-                let record = CallRecord::begin(&acquire);
+                let record = acquire.record();
                 let guard = record.end(acquire.acquire().await)?;
                 Ok(LockGuard::new(guard, &acquire))
             }
@@ -80,7 +80,7 @@ impl Lock {
         }
         match lock.into_call(started)? {
             Call::One(acquire) => {
-                let record = CallRecord::begin(&acquire);
+                let record = acquire.record();
                 let guard = record.end_try(acquire.try_once().await)?;
                 Ok(guard.map(|guard| LockGuard::new(guard, &acquire)))
             }
@@ -122,7 +122,7 @@ impl Lock {
             (started, wait.is_zero()),
         );
         Some(Box::pin(async move {
-            let record = CallRecord::of(context, &name, &self.purpose, times);
+            let record = CallRecord::begin(context, &name, &self.purpose, times);
             let connected = match context.is_closed() {
                 true => Ok(()),
                 false => connected.await,
@@ -225,7 +225,7 @@ impl IntoFuture for Lock {
 
 async fn acquire_several(calls: Vec<Acquire>) -> Result<LockGuard, LockError> {
     let first = calls.first().ok_or_else(no_keys)?;
-    let mut guards = CallRecord::begin(first).end(acquire_all(&calls).await)?;
+    let mut guards = first.record().end(acquire_all(&calls).await)?;
     let others = guards.split_off(1.min(guards.len()));
     let guard = guards.pop().ok_or_else(no_keys)?;
     Ok(LockGuard::of_several(guard, others, first))

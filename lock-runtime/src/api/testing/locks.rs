@@ -311,7 +311,7 @@ impl Locks {
     pub async fn wait_until_held(&self, key: &str) {
         let inner = &self.manager.inner;
         let name = inner.context.name_of(key);
-        let is_held = inner.queues.wait_until(&name, |lock| lock.holder.is_some());
+        let is_held = inner.queues.wait_until(&name, |lock| lock.holds.are_any());
         is_held.await;
     }
 

@@ -39,9 +39,6 @@ impl Acquire {
 
 /// Returns who is in the way of a caller with that limit, as far as this process knows.
 fn holder(inner: &ManagerInner, name: &str, limit: Limit) -> Holder {
-    if inner.shared.retained.exclude(name, limit) {
-        return Holder::ThisProcess;
-    }
     match inner.queues.holder(name, limit) {
         Holder::Process { id, .. } if id == inner.context.process => Holder::ThisProcess,
         Holder::Process { id, since, .. } => Holder::Process {

@@ -10,7 +10,9 @@ use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inner::ManagerInner;
+use crate::lock::local_holds::Kept;
 use crate::lock::local_queue::keeping::Standing;
+use crate::lock::record::call::CallRecord;
 use crate::options::LockOptions;
 use crate::site::Purpose;
 use crate::util::time::{deadline_after, deadline_in, now};
@@ -90,6 +92,12 @@ impl Acquire {
         Ok(acquired.map(|(guard, _)| guard))
     }
 
+    /// Begins the record of the call.
+    pub(crate) fn record(&self) -> CallRecord<'_> {
+        let times = (self.started, self.wait.is_zero());
+        CallRecord::begin(&self.inner.context, &self.name, &self.purpose, times)
+    }
+
     /// Returns `true` if this process neither holds the lock nor waits for it.
     pub(crate) fn is_new_here(&self) -> bool {
         self.inner.queues.is_unused(&self.name)
@@ -135,12 +143,12 @@ impl Acquire {
     }
 
     /// Resumes a kept lock. Returns `None` if its lease does not suit the call; then it is released.
-    async fn resume(&self, kept: HoldGuard) -> Option<HoldGuard> {
-        match kept.resume(self.options) {
+    async fn resume(&self, kept: Kept) -> Option<HoldGuard> {
+        match HoldGuard::resume(kept, &self.inner.queues, self.options) {
             Ok(guard) => Some(guard),
-            Err(kept) => {
+            Err(guard) => {
                 // Boxed, since it is rare. If it fails, the lock is found held.
-                let _ = Box::pin(kept.release_or_hand_off()).await;
+                let _ = Box::pin(guard.release_or_hand_off()).await;
                 None
             }
         }
@@ -149,18 +157,13 @@ impl Acquire {
     /// Joins a read hold of this process. A reader passes no waiter.
     fn join(&self) -> Option<HoldGuard> {
         let ManagerInner {
-            context,
-            queues,
-            read_holds,
-            ..
+            context, queues, ..
         } = &*self.inner;
-        if self.options.limit != Limit::UNLIMITED
-            || context.is_closed()
-            || queues.has_waiters(&self.name)
-        {
+        if self.options.limit != Limit::UNLIMITED || context.is_closed() {
             return None;
         }
-        let hold = read_holds.join(&self.name, self.options)?;
-        Some(HoldGuard::joined(hold, queues.clone()))
+        let hold = queues.shared(&self.name)?;
+        let joins = hold.try_join(self.options);
+        joins.then(|| HoldGuard::joined(hold, queues.clone()))
     }
 }

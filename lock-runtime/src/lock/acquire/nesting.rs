@@ -65,7 +65,7 @@ impl Acquire {
         if let Ok(turn) = at_once {
             return Ok(turn);
         }
-        let _waits = WaitRecord::begin(self);
+        let _waits = WaitRecord::begin(&self.inner.context, &self.name, &self.purpose);
         let io = &self.inner.context.io;
         let turn = match reads {
             true => io

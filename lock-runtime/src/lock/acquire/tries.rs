@@ -3,6 +3,7 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::{Acquired, Attempt, Claim};
 use crate::error::LockError;
+use crate::limit::Limit;
 use crate::lock::acquire::Acquire;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
@@ -128,7 +129,10 @@ impl Acquire {
                 if hold.token().is_recallable() {
                     hold.begin_tenure();
                 }
-                inner.read_holds.publish(&hold);
+                // Writers may wait behind a hold from the queue, which a newcomer must not pass.
+                if options.limit == Limit::UNLIMITED {
+                    inner.queues.share(&hold);
+                }
                 Some(HoldGuard::new(hold, inner.queues.clone()))
             }
             Err(claim) => {

@@ -95,7 +95,7 @@ impl Acquire {
         mut wait: LocalWait<HoldGuard>,
         deadline: Instant,
     ) -> Result<Option<HoldGuard>, LockError> {
-        let _waits = WaitRecord::begin(self);
+        let _waits = WaitRecord::begin(&self.inner.context, &self.name, &self.purpose);
         let (io, queues) = (&self.inner.context.io, &self.inner.queues);
         let limit = self.options.limit;
         let mut next = match wait.is_served() {

@@ -3,7 +3,7 @@
 use crate::engine::lease::Lease;
 use crate::error::LostCause;
 use crate::limit::Limit;
-use crate::lock::hold::{Hold, Phase, State};
+use crate::lock::hold::{Hold, Phase, Reuse, State};
 use crate::lock::record::guard::GuardRecord;
 use crate::lock::record::guards::GuardRecords;
 use crate::lock::watchdog::Watchdog;
@@ -40,7 +40,7 @@ impl Hold {
         // A reader waits because a writer came before it: perhaps one of another process, which it must not pass.
         let may_pass = self.limit() != Limit::UNLIMITED && !options.is_of_several;
         // Others would have recalled it.
-        let remote_waiters = remote_waiters.or(state.may_be_kept.then_some(false));
+        let remote_waiters = remote_waiters.or(state.is_in_tenure().then_some(false));
         let within_limits = limits.max_count > 0
             && (remote_waiters == Some(false)
                 || (may_pass
@@ -48,8 +48,7 @@ impl Hold {
                     && state.held_for() < limits.max_time));
         let replicated = options.replicas <= state.replicas;
         if state.phase != Phase::Held
-            || state.replaced
-            || state.has_proof
+            || state.reuse == Reuse::None
             || self.context().is_closed()
             || state.rest_of_min_hold().is_some()
             || !within_limits
@@ -89,7 +88,7 @@ impl Hold {
     /// Adds a guard within the body that runs under this hold. Returns `false` if the hold has ended.
     pub(crate) fn share(&self) -> bool {
         let state = self.state();
-        state.phase == Phase::Held && !state.replaced && self.add_guard()
+        state.phase == Phase::Held && self.add_guard()
     }
 
     /// Keeps the lock for at least that long from now on, on every path.
@@ -175,7 +174,9 @@ impl State {
         self.replicas = options.replicas;
         self.fencing_token = None;
         self.is_lazy = options.is_lazy();
-        self.is_kept = false;
+        if self.reuse == Reuse::Kept {
+            self.reuse = Reuse::Keep;
+        }
         self.guard_since = instant;
         let by_ttl = (!options.renew)
             .then(|| (Lease::from_request(now, options.ttl), LostCause::NotRenewed));

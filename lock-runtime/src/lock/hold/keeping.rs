@@ -1,6 +1,6 @@
 //! A hold that its process keeps for its next call.
 
-use crate::lock::hold::{Hold, Phase, State};
+use crate::lock::hold::{Hold, Phase, Reuse, State};
 use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
 use crate::util::sync::MutexGuard;
@@ -16,22 +16,20 @@ const WORTH_A_RECALL: u32 = 3;
 impl Hold {
     /// Begins the tenure of a lock that was free, and whose token says that it may be recalled.
     pub(crate) fn begin_tenure(&self) {
-        self.state().may_be_kept = true;
+        self.state().reuse = Reuse::Keep;
     }
 
     /// Keeps the lock for the next call, if the guard that ends leaves it to this process. The caller owns the hold then.
     pub(crate) fn keep(&self) -> bool {
         let mut state = self.state();
         let keeps = state.phase == Phase::Held
-            && state.may_be_kept
+            && state.reuse == Reuse::Keep
             && state.is_lazy
-            && !state.replaced
-            && !state.has_proof
             && state.rest_of_min_hold().is_none()
             && self.context().handoff.max_count > 0
             && self.context().engine.hears_recalls(&self.name);
         if keeps {
-            state.is_kept = true;
+            state.reuse = Reuse::Kept;
             state.guard_since = time::now();
             state.hard_limit = None;
             self.guards.store(1, Ordering::Release);
@@ -47,7 +45,7 @@ impl Hold {
             && options.ttl == self.state().lease.ttl()
             && self.try_reassign(options, Some(false));
         if !resumes {
-            self.state().may_be_kept = false;
+            self.state().end_tenure();
         }
         resumes
     }
@@ -72,9 +70,22 @@ impl Hold {
 
     /// Gives a kept lock back. A caller that has just resumed it goes on, and is the last one.
     pub(super) fn end_keeping(&self, mut state: MutexGuard<'_, State>) {
-        state.may_be_kept = false;
+        state.end_tenure();
         drop(state);
-        let observer = &self.shared.observer;
-        observer.on_keeping_over(&self.name, self.token);
+        self.shared.table.end_keeping(&self.name, self.token);
+    }
+}
+
+impl State {
+    /// Returns `true` if other processes would recall the lock.
+    pub(super) fn is_in_tenure(&self) -> bool {
+        matches!(self.reuse, Reuse::Keep | Reuse::Kept)
+    }
+
+    /// Lets the lock not be kept any more.
+    pub(super) fn end_tenure(&mut self) {
+        if self.is_in_tenure() {
+            self.reuse = Reuse::HandOff;
+        }
     }
 }

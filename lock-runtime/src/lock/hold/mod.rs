@@ -8,6 +8,7 @@ mod offers;
 mod release;
 mod renewal;
 mod replacement;
+mod retain;
 mod revoke;
 
 use crate::engine::lease::Lease;
@@ -32,10 +33,35 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
+/// The parts of a manager, as its holds know them.
+pub(crate) type Parts = Shared<dyn HoldTable>;
+
+/// The table of what a process has. Call it when no mutex is locked.
+pub(crate) trait HoldTable: Send + Sync {
+    /// Adds a hold. Returns `true` if another process has recalled the lock already.
+    fn add(&self, hold: &Arc<Hold>) -> bool;
+
+    /// Adds a lock without a guard, whose `min_hold` goes on. Returns what is notified if that is to end now.
+    fn retain(&self, claim: &Claim) -> Arc<Notify>;
+
+    fn end(&self, name: &Arc<str>, token: Token, end: End);
+
+    /// Gives the lock back if it is kept.
+    fn end_keeping(&self, name: &Arc<str>, token: Token);
+}
+
+/// How a hold ends.
+#[derive(Clone, Copy)]
+pub(crate) enum End {
+    /// Its lease is lost, and the body may still run.
+    Lost,
+    Over,
+}
+
 pub(crate) struct Hold {
     pub(crate) name: Arc<str>,
     pub(crate) lost: Notify,
-    shared: Arc<Shared>,
+    shared: Arc<Parts>,
     token: Token,
     /// The hold's place in the watchdog's schedule.
     place: AtomicUsize,
@@ -65,27 +91,35 @@ struct State {
     retain_until: Option<Instant>,
     /// The fencing token of the guards that own the hold, once it is known.
     fencing_token: Option<u64>,
-    /// The lock may be kept without a guard: in its tenure.
-    may_be_kept: bool,
-    /// The current guard leaves it to this process.
+    reuse: Reuse,
+    /// The current guard leaves the lock to this process.
     is_lazy: bool,
-    /// The lock is kept: no caller has its guard.
-    is_kept: bool,
-    /// A read hold is about to replace this one.
-    replaced: bool,
     /// The token of the exclusive hold that this read hold has replaced.
     replaces: Option<Token>,
-    /// A transaction may rely on the guard: the server must know when another guard comes.
-    has_proof: bool,
     /// The guards that may not have been picked up yet.
     offers: Vec<OpenOffer>,
     /// The records of the guards that own the hold, once their callers have received them.
     records: GuardRecords,
 }
 
+/// What the process may do without a request when the guard ends.
+#[derive(Clone, Copy, PartialEq)]
+enum Reuse {
+    /// Nothing: a transaction may rely on the guard, and the server must know when another one comes.
+    None,
+    /// Hand the lock on to a waiter.
+    HandOff,
+    /// Keep it for the next call, too: in its tenure.
+    Keep,
+    /// It has done so: no caller has a guard.
+    Kept,
+}
+
 #[derive(Clone, Copy, PartialEq)]
 enum Phase {
     Held,
+    /// A read hold is about to replace this one, which is not renewed any more.
+    Replaced,
     /// Its guards are asked to end it, since then. Until they do, their bodies may run, so its lease is renewed.
     Asked(std::time::Instant),
     Lost(LostCause, std::time::Instant),
@@ -97,7 +131,7 @@ impl Hold {
     /// Creates the hold of a lock that the server has just granted for `lease`, with its first guard. Returns the claim
     /// if the lease has ended, or a shutdown has begun.
     pub(crate) fn granted(
-        shared: Arc<Shared>,
+        shared: Arc<Parts>,
         claim: Claim,
         options: LockOptions,
         lease: Lease,
@@ -113,7 +147,7 @@ impl Hold {
     }
 
     fn begin(
-        shared: Arc<Shared>,
+        shared: Arc<Parts>,
         claim: Claim,
         options: LockOptions,
         lease: Lease,
@@ -137,12 +171,9 @@ impl Hold {
             guard_since: times.0,
             retain_until: None,
             fencing_token: None,
-            may_be_kept: false,
+            reuse: Reuse::HandOff,
             is_lazy: false,
-            is_kept: false,
-            replaced: false,
             replaces: None,
-            has_proof: false,
             offers: Vec::new(),
             records: GuardRecords::default(),
         };
@@ -150,7 +181,6 @@ impl Hold {
         state.begin_guard(&shared.watchdog, options, times);
         let due = state.next_due(times);
         state.scheduled_at = Some(due);
-        let is_recalled = shared.observer.on_held(&name, token);
         shared.context.holds.begin();
         let hold = Arc::new(Hold {
             name,
@@ -161,6 +191,7 @@ impl Hold {
             guards: AtomicU32::new(1),
             state: Mutex::new(state),
         });
+        let is_recalled = hold.shared.table.add(&hold);
         hold.shared.watchdog.schedule(None, due, hold.clone());
         if is_recalled {
             hold.context().publish_recall(&hold.name);
@@ -201,7 +232,7 @@ impl Hold {
     /// guard without a request: the server passes it on when the transaction has ended. Returns the claim.
     #[cfg(feature = "postgres")]
     pub(crate) fn begin_proof(&self) -> Claim {
-        self.state().has_proof = true;
+        self.state().reuse = Reuse::None;
         self.claim()
     }
 
@@ -225,7 +256,7 @@ impl Hold {
         let now = self.now();
         let state = self.state();
         match state.phase {
-            Phase::Held => state.remaining(now),
+            Phase::Held | Phase::Replaced => state.remaining(now),
             _ => Duration::ZERO,
         }
     }
@@ -279,8 +310,6 @@ impl Hold {
     }
 
     fn mark_lost(&self, mut state: MutexGuard<'_, State>, cause: LostCause) {
-        // Before it leaves the schedule: a body that may run is always in one of them.
-        self.shared.lost.insert(self.token);
         self.unschedule(&mut state);
         if cause != LostCause::NotOwner {
             let left = state.lease.on_server(self.now());
@@ -293,7 +322,7 @@ impl Hold {
     fn end_guards(&self, mut state: MutexGuard<'_, State>, phase: Phase, cause: LostCause) {
         let before = std::mem::replace(&mut state.phase, phase);
         let offers = std::mem::take(&mut state.offers);
-        let is_kept = state.is_kept;
+        let is_kept = state.reuse == Reuse::Kept;
         let records = match phase {
             // Reports show whose guard it still is.
             Phase::Asked(_) => state.records.clone(),
@@ -301,11 +330,12 @@ impl Hold {
         };
         drop(state);
         if !phase.is_held() {
-            self.vacate();
+            let table = &self.shared.table;
+            table.end(&self.name, self.token, End::Lost);
         }
         // The wakers belong to the caller's executor, and may panic.
         contain(|| self.lost.notify_waiters());
-        if before != Phase::Held {
+        if !matches!(before, Phase::Held | Phase::Replaced) {
             return;
         }
         // No caller has lost a lock that was only kept.
@@ -322,7 +352,8 @@ impl Hold {
 
     /// Records that this process no longer holds the lock.
     pub(crate) fn vacate(&self) {
-        self.shared.observer.on_vacated(&self.name, self.token);
+        let table = &self.shared.table;
+        table.end(&self.name, self.token, End::Over);
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -345,6 +376,10 @@ impl Hold {
 impl Phase {
     /// Returns `true` if this process holds the lock.
     fn is_held(self) -> bool {
+        matches!(self, Phase::Held | Phase::Replaced | Phase::Asked(_))
+    }
+
+    fn is_renewed(self) -> bool {
         matches!(self, Phase::Held | Phase::Asked(_))
     }
 
@@ -353,14 +388,13 @@ impl Phase {
         match self {
             Phase::Asked(since) => Some((LostCause::Revoked, since)),
             Phase::Lost(cause, since) => Some((cause, since)),
-            Phase::Held | Phase::Ended => None,
+            Phase::Held | Phase::Replaced | Phase::Ended => None,
         }
     }
 }
 
 impl Drop for Hold {
     fn drop(&mut self) {
-        self.shared.lost.remove(self.token);
         self.context().holds.end();
     }
 }

@@ -103,7 +103,10 @@ impl Hold {
             rest_of_min_hold: rest.filter(|_| {
                 matches!(
                     phase,
-                    Phase::Held | Phase::Ended | Phase::Lost(LostCause::ShutDown, _)
+                    Phase::Held
+                        | Phase::Replaced
+                        | Phase::Ended
+                        | Phase::Lost(LostCause::ShutDown, _)
                 )
             }),
         }

@@ -4,10 +4,8 @@ use crate::engine::error::EngineError;
 use crate::engine::lease::Lease;
 #[cfg(feature = "testing")]
 use crate::engine::request::Claim;
-use crate::engine::token::Token;
 use crate::error::LostCause;
-use crate::lock::asks::RevokeRequest;
-use crate::lock::hold::{Hold, State};
+use crate::lock::hold::{Hold, Reuse, State};
 use crate::lock::renewal_timing;
 use crate::lock::watchdog::renewable::{Renewable, Renewal, Since};
 use crate::process_info::ReportedHold;
@@ -83,7 +81,7 @@ impl Renewable for Hold {
             self.mark_lost(state, LostCause::ShutDown);
             return None;
         }
-        if state.is_kept && state.renew_at.is_some_and(|at| at <= instant) {
+        if state.reuse == Reuse::Kept && state.renew_at.is_some_and(|at| at <= instant) {
             self.end_tenure(state, (instant, now));
             return None;
         }
@@ -101,7 +99,7 @@ impl Renewable for Hold {
             let whole = Lease::from_request(now, state.lease.ttl()).remaining(now);
             let next = || self.shared.watchdog.next_renewal(instant, whole);
             state.renew_at = state.renew.then(next);
-            state.may_be_kept = false;
+            state.end_tenure();
             state.lease.sends_renewal();
             let timeout = renewal_timing::timeout(state.lease.remaining(now));
             Renewal {
@@ -118,7 +116,7 @@ impl Renewable for Hold {
     /// Extends the lease. The reply counts only while the current lease is valid.
     fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) -> Option<f64> {
         let mut state = self.state();
-        if !state.phase.is_held() || state.replaced {
+        if !state.phase.is_renewed() {
             return None;
         }
         if !is_owner {
@@ -151,7 +149,7 @@ impl Renewable for Hold {
     fn on_renewal_failed(self: Arc<Self>, error: &EngineError) {
         let (instant, now) = (time::now(), self.now());
         let mut state = self.state();
-        if !state.phase.is_held() || state.replaced {
+        if !state.phase.is_renewed() {
             return;
         }
         let remaining = state.lease.remaining(now);
@@ -166,28 +164,24 @@ impl Renewable for Hold {
     fn renew_now(self: Arc<Self>) {
         let (instant, now) = (time::now(), self.now());
         let mut state = self.state();
-        if state.phase.is_held() && state.renew && !state.replaced && !state.is_kept {
+        if state.phase.is_renewed() && state.renew && state.reuse != Reuse::Kept {
             state.renew_at = Some(instant);
             self.reschedule(&mut state, (instant, now));
         }
     }
 
-    fn token(&self) -> Token {
-        self.token
-    }
-
     fn since(&self) -> Option<Since> {
         let state = self.state();
-        state.phase.is_held().then_some(match state.is_kept {
-            true => Since::Kept(state.guard_since),
-            false => Since::Held(state.guard_since),
+        state.phase.is_held().then_some(match state.reuse {
+            Reuse::Kept => Since::Kept(state.guard_since),
+            _ => Since::Held(state.guard_since),
         })
     }
 
     fn guard(&self) -> Option<(Instant, Option<&'static Site>)> {
         let state = self.state();
         let record = state.records.iter().next()?;
-        (state.phase.is_held() && !state.is_kept)
+        (state.phase.is_held() && state.reuse != Reuse::Kept)
             .then_some((state.guard_since, record.purpose.site))
     }
 
@@ -200,20 +194,12 @@ impl Renewable for Hold {
             token: self.token.to_string().into(),
             held: time::elapsed_since(state.guard_since),
             handoffs: state.handoffs,
-            is_kept: state.is_kept,
+            is_kept: state.reuse == Reuse::Kept,
             template: site.map_or("", Site::template).into(),
             place: site.map(Site::place).unwrap_or_default().into(),
             label: label.unwrap_or_default().into(),
             key: self.key().into(),
         }
-    }
-
-    fn revoke(&self, request: &RevokeRequest) -> bool {
-        self.give_up(request)
-    }
-
-    fn replaces(&self) -> Option<Token> {
-        self.state().replaces
     }
 
     #[cfg(feature = "testing")]

@@ -4,7 +4,7 @@ use crate::engine::lease::Lease;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::{LockError, LostCause};
-use crate::lock::hold::{Hold, Phase};
+use crate::lock::hold::{Hold, Phase, Reuse};
 use crate::options::LockOptions;
 use crate::util::time;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Hold {
                          be downgraded",
             });
         }
-        state.replaced = true;
+        state.phase = Phase::Replaced;
         state.renew_at = None;
         Ok(self.claim_in(&state))
     }
@@ -36,7 +36,7 @@ impl Hold {
         if let Some(loss) = self.check_lost() {
             return Err(loss);
         }
-        let (options, lease, hard_limit, retain_until, fencing_token, has_proof, guard_since) = {
+        let (options, lease, hard_limit, retain_until, fencing_token, reuse, guard_since) = {
             let state = self.state();
             // That of a request which took long to arrive ends before this one.
             let lease = state.lease.or_later(lease, self.now());
@@ -51,7 +51,7 @@ impl Hold {
                 state.hard_limit.clone(),
                 state.retain_until,
                 state.fencing_token,
-                state.has_proof,
+                state.reuse,
                 state.guard_since,
             )
         };
@@ -66,8 +66,10 @@ impl Hold {
         state.hard_limit = hard_limit;
         state.retain_until = retain_until;
         state.fencing_token = fencing_token;
-        // A transaction may still run under the exclusive lock: who comes next asks the server.
-        state.has_proof = has_proof;
+        if reuse == Reuse::None {
+            // A transaction may still run under the exclusive lock: who comes next asks the server.
+            state.reuse = reuse;
+        }
         state.guard_since = guard_since;
         state.replaces = Some(self.token);
         next.reschedule(&mut state, (time::now(), now));

@@ -1,20 +1,26 @@
 //! Giving a lock up that an operator wants back.
 
+use crate::engine::token::Token;
 use crate::error::LostCause;
 use crate::event::LockEvent;
 use crate::limit::Limit;
 use crate::lock::asks::RevokeRequest;
-use crate::lock::hold::{Hold, Phase};
+use crate::lock::hold::{Hold, Phase, Reuse};
 use crate::trace;
 
 impl Hold {
+    /// Returns the token of the exclusive hold whose body has this one instead.
+    pub(crate) fn replaces(&self) -> Option<Token> {
+        self.state().replaces
+    }
+
     /// Asks the guards to end: a body is canceled at its next await, and then the lock is released. Until then the lease is
     /// renewed: a body that does not get there still runs, and must stay the only one. Returns `false` if the body that is
     /// meant has ended, and the lock was handed on.
-    pub(super) fn give_up(&self, request: &RevokeRequest) -> bool {
+    pub(crate) fn give_up(&self, request: &RevokeRequest) -> bool {
         let RevokeRequest { by, reason, .. } = request;
         let state = self.state();
-        if state.is_kept {
+        if state.reuse == Reuse::Kept {
             self.end_keeping(state);
             return true;
         }
@@ -23,7 +29,7 @@ impl Hold {
         if is_one && request.handoffs.is_some_and(|it| it < state.handoffs) {
             return false;
         }
-        if state.phase != Phase::Held {
+        if !matches!(state.phase, Phase::Held | Phase::Replaced) {
             return true;
         }
         let asked = Phase::Asked(std::time::Instant::now());

@@ -2,21 +2,23 @@
 
 use crate::engine::token::Token;
 use crate::limit::Limit;
+use crate::lock::local_holds::Kept;
 use crate::lock::local_lock::{LocalLock, Recalled, Waiter};
-use crate::lock::local_queue::{LocalQueues, remove_holder};
+use crate::lock::local_queue::{LocalQueues, change};
+use crate::lock::record::kept::KeptRecord;
 use crate::options::LockOptions;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// What a caller that has not tried yet finds.
-pub(crate) enum Standing<T> {
+pub(crate) enum Standing {
     /// The server may grant the lock at once.
     Free,
     /// A caller of this process holds the lock or waits for it.
     Busy,
     /// This process keeps the lock, and the caller may resume it.
-    Kept(T),
+    Kept(Kept),
 }
 
 /// What becomes of a hold whose last guard has ended.
@@ -31,9 +33,9 @@ pub(crate) enum Next<T> {
 }
 
 /// What another process' recall finds.
-pub(crate) struct Recall<T> {
-    /// The guard of the lock, if it is kept: to be dropped when no mutex is locked.
-    pub(crate) kept: Option<T>,
+pub(crate) struct Recall {
+    /// The lock, if it was kept.
+    pub(crate) kept: Option<Kept>,
     /// This process holds the lock, and it is recalled for the first time.
     pub(crate) is_first: bool,
 }
@@ -44,20 +46,22 @@ impl<T> LocalQueues<T> {
         self.kept.load(Ordering::Relaxed)
     }
 
-    /// Returns the guard of a kept lock, or whether the server may grant the lock at once, as far as this process knows:
+    /// Returns a kept lock, or whether the server may grant the lock at once, as far as this process knows:
     /// no caller of this process waits, none lingers after it waited along with other processes, and no hold is in the
     /// way.
-    pub(crate) fn standing(&self, name: &str, limit: Limit) -> Standing<T> {
+    pub(crate) fn standing(&self, name: &str, limit: Limit) -> Standing {
         self.standing_if(name, |lock| lock.may_try(limit))
     }
 
     /// Does the same for a single try, which is made unless a caller of this process waits for the lock, or holds it so
     /// that no other can.
-    pub(crate) fn standing_of_try(&self, name: &str, limit: Limit) -> Standing<T> {
-        self.standing_if(name, |lock| !lock.has_waiters() && !lock.excludes(limit))
+    pub(crate) fn standing_of_try(&self, name: &str, limit: Limit) -> Standing {
+        self.standing_if(name, |lock| {
+            !lock.has_waiters() && !lock.holds.exclude(limit)
+        })
     }
 
-    fn standing_if(&self, name: &str, may_try: impl FnOnce(&LocalLock<T>) -> bool) -> Standing<T> {
+    fn standing_if(&self, name: &str, may_try: impl FnOnce(&LocalLock<T>) -> bool) -> Standing {
         let mut locks = self.locked();
         let Some(lock) = locks.get_mut(name) else {
             return Standing::Free;
@@ -70,14 +74,14 @@ impl<T> LocalQueues<T> {
     }
 
     /// Removes the waiter at the front if no caller with another limit came before it, and if `may_take` holds for its
-    /// options and the known remote waiters. If there is none, keeps the guard that `keep` returns, unless another process
-    /// waits; otherwise records that this process no longer holds the lock with `token`.
+    /// options and the known remote waiters. If there is none, keeps the lock with the record that `keep` returns, unless
+    /// another process waits; otherwise records that this process no longer holds it with `token`.
     pub(crate) fn next(
         &self,
         name: &Arc<str>,
         token: Token,
         may_take: impl FnOnce(LockOptions, Option<bool>) -> bool,
-        keep: impl FnOnce() -> Option<T>,
+        keep: impl FnOnce() -> Option<KeptRecord>,
     ) -> Next<T> {
         let mut locks = self.locked();
         let Entry::Occupied(mut entry) = locks.entry(name.clone()) else {
@@ -95,24 +99,23 @@ impl<T> LocalQueues<T> {
         if token.is_recallable()
             && lock.may_keep(token)
             && self.kept() < self.max_kept.load(Ordering::Relaxed)
-            && let Some(guard) = keep()
+            && let Some(record) = keep()
         {
-            lock.keep(token, guard);
+            lock.holds.keep(token, record);
             self.kept.fetch_add(1, Ordering::Relaxed);
             return Next::Kept;
         }
-        remove_holder(entry, token);
+        change(entry, |lock| lock.end(|holds| holds.remove(token)));
         Next::Released {
             recalled: recalled == Recalled::Yes,
         }
     }
 
     /// Records that another process waits for the lock that is held with `token`.
-    pub(crate) fn recall(&self, name: &str, token: Token) -> Recall<T> {
+    pub(crate) fn recall(&self, name: &str, token: Token) -> Recall {
         let mut locks = self.locked();
         let lock = locks.get_mut(name);
-        let is_held = |lock: &&mut LocalLock<T>| lock.holders().any(|holder| holder == token);
-        let recall = match lock.filter(is_held) {
+        let recall = match lock.filter(|lock| lock.holds.has(token)) {
             Some(lock) => Recall {
                 is_first: std::mem::replace(&mut lock.recalled, Recalled::Yes) != Recalled::Yes,
                 kept: self.take_kept(lock, Some(token)),
@@ -130,10 +133,10 @@ impl<T> LocalQueues<T> {
         recall
     }
 
-    /// Records that other processes may wait for any lock. Returns the guards of those that are kept.
-    pub(crate) fn recall_all(&self) -> Vec<T> {
+    /// Records that other processes may wait for any lock. Returns those that were kept.
+    pub(crate) fn recall_all(&self) -> Vec<Kept> {
         let mut locks = self.locked();
-        let held = locks.values_mut().filter(|lock| lock.holder.is_some());
+        let held = locks.values_mut().filter(|lock| lock.holds.are_any());
         let kept = held.filter_map(|lock| {
             if lock.recalled == Recalled::No {
                 lock.recalled = Recalled::Perhaps;
@@ -143,15 +146,15 @@ impl<T> LocalQueues<T> {
         kept.collect()
     }
 
-    /// Keeps no lock from now on. Returns the guards of those that are kept.
-    pub(crate) fn stop_keeping(&self) -> Vec<T> {
+    /// Keeps no lock from now on. Returns those that were kept.
+    pub(crate) fn stop_keeping(&self) -> Vec<Kept> {
         // Before the mutex: whoever has it next keeps nothing.
         self.max_kept.store(0, Ordering::Relaxed);
         self.recall_all()
     }
 
-    /// Returns the guard of the lock if it is kept with `token`.
-    pub(crate) fn take_kept_with(&self, name: &str, token: Token) -> Option<T> {
+    /// Keeps the lock no longer, if it is kept with `token`.
+    pub(crate) fn take_kept_with(&self, name: &str, token: Token) -> Option<Kept> {
         let mut locks = self.locked();
         self.take_kept(locks.get_mut(name)?, Some(token))
     }
@@ -159,14 +162,14 @@ impl<T> LocalQueues<T> {
     /// Returns `true` if another process waits for the lock that is held with `token`, as far as this one knows.
     pub(crate) fn is_recalled(&self, name: &str, token: Token) -> bool {
         let locks = self.locked();
-        locks.get(name).is_some_and(|lock| {
-            lock.recalled == Recalled::Yes && lock.holders().any(|holder| holder == token)
-        })
+        locks
+            .get(name)
+            .is_some_and(|lock| lock.recalled == Recalled::Yes && lock.holds.has(token))
     }
 
-    /// Returns the guard of a kept lock: if it is kept with that token, or whatever the token.
-    pub(super) fn take_kept(&self, lock: &mut LocalLock<T>, token: Option<Token>) -> Option<T> {
-        let kept = lock.take_kept(token);
+    /// Keeps the lock no longer: if it is kept with that token, or whatever the token.
+    pub(super) fn take_kept(&self, lock: &mut LocalLock<T>, token: Option<Token>) -> Option<Kept> {
+        let kept = lock.holds.take_kept(token);
         if kept.is_some() {
             self.kept.fetch_sub(1, Ordering::Relaxed);
         }

@@ -1,4 +1,5 @@
-//! The local queues: for each lock and each limit, the callers of this process that wait for it, in arrival order.
+//! What this process has, and what its callers wait for: for each lock its holds, and for each limit those that wait, in
+//! arrival order.
 //!
 //! A queue knows only the names of locks and the options of its waiters. The type `T` that it delivers to
 //! them is opaque.
@@ -8,10 +9,13 @@ pub(crate) mod keeping;
 mod remote_state;
 pub(crate) mod wait;
 
+use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::{Holder, LockError};
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
+use crate::lock::hold::{End, Hold};
+use crate::lock::local_holds::Kept;
 use crate::lock::local_lock::{Followers, LocalLock, LocalQueue, Recalled, Waiter, Waits};
 use crate::lock::recalls::Recalls;
 use crate::options::LockOptions;
@@ -24,7 +28,6 @@ use std::collections::HashMap;
 use std::collections::hash_map::{Entry, OccupiedEntry};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-#[cfg(feature = "testing")]
 use tokio::sync::Notify;
 
 pub(crate) struct LocalQueues<T> {
@@ -56,12 +59,6 @@ impl<T> LocalQueues<T> {
     /// Returns `true` if this process neither holds the lock nor waits for it.
     pub(crate) fn is_unused(&self, name: &str) -> bool {
         !self.locked().contains_key(name)
-    }
-
-    /// Returns `true` if a caller of this process waits for the lock.
-    pub(crate) fn has_waiters(&self, name: &str) -> bool {
-        let locks = self.locked();
-        locks.get(name).is_some_and(LocalLock::has_waiters)
     }
 
     /// Begins the try of a reader, during which other readers wait for its result. Returns its ticket, or `None`
@@ -173,11 +170,12 @@ impl<T> LocalQueues<T> {
         }
     }
 
-    /// Records that this process holds the lock with `token`. Returns `true` if another one has recalled it already.
-    pub(crate) fn set_holder(&self, name: &Arc<str>, token: Token) -> bool {
+    /// Records a new hold. Returns `true` if another process has recalled the lock already.
+    pub(crate) fn add(&self, hold: &Arc<Hold>) -> bool {
+        let token = hold.token();
         let mut locks = self.locked();
-        let lock = locks.entry(name.clone()).or_default();
-        lock.add_holder(token);
+        let lock = locks.entry(hold.name.clone()).or_default();
+        lock.add(hold);
         let is_recalled = token.is_recallable() && self.recalls.have(token);
         if is_recalled {
             lock.recalled = Recalled::Yes;
@@ -187,30 +185,73 @@ impl<T> LocalQueues<T> {
         is_recalled
     }
 
-    /// Records that this process no longer holds the lock with `token`. Returns the guard if it is kept.
-    #[must_use = "to be dropped when no mutex is locked"]
-    pub(crate) fn clear_holder(&self, name: &Arc<str>, token: Token) -> Option<T> {
+    /// Records that the hold with that token has lost the lock, or has ended. Returns it if it is kept.
+    pub(crate) fn end(&self, name: &Arc<str>, token: Token, end: End) -> Option<Kept> {
         let mut locks = self.locked();
-        let Entry::Occupied(mut lock) = locks.entry(name.clone()) else {
+        let Entry::Occupied(mut entry) = locks.entry(name.clone()) else {
             return None;
         };
-        let kept = self.take_kept(lock.get_mut(), Some(token));
-        remove_holder(lock, token);
+        let kept = self.take_kept(entry.get_mut(), Some(token));
+        change(entry, |lock| {
+            lock.end(|holds| match end {
+                End::Lost => holds.lose(token),
+                End::Over => holds.remove(token),
+            });
+        });
         kept
+    }
+
+    /// Records that a lock is held without a guard until the end of its `min_hold`. Returns what is notified if that is to
+    /// end now.
+    pub(crate) fn retain(&self, claim: &Claim) -> Arc<Notify> {
+        let mut locks = self.locked();
+        let lock = locks.entry(claim.name.clone()).or_default();
+        lock.holds.retain(claim.token)
+    }
+
+    /// Ends the `min_hold` of a lock that is held without a guard. Returns `false` if none is.
+    pub(crate) fn end_retained(&self, name: &str, token: Token) -> bool {
+        let mut locks = self.locked();
+        locks
+            .get_mut(name)
+            .is_some_and(|lock| lock.holds.end_retained(token))
+    }
+
+    /// Returns the holds of the lock whose bodies may run, and that which is kept.
+    pub(crate) fn holds(&self, name: &str) -> Vec<Arc<Hold>> {
+        let locks = self.locked();
+        locks
+            .get(name)
+            .map(|lock| lock.holds.all())
+            .unwrap_or_default()
+    }
+
+    /// Lets other readers join a read hold.
+    pub(crate) fn share(&self, hold: &Hold) {
+        if let Some(lock) = self.locked().get_mut(&hold.name) {
+            lock.holds.share(hold.token());
+        }
+    }
+
+    /// Returns a read hold that a newcomer may join: it passes no waiter.
+    pub(crate) fn shared(&self, name: &str) -> Option<Arc<Hold>> {
+        let locks = self.locked();
+        let lock = locks.get(name).filter(|lock| !lock.has_waiters());
+        lock?.holds.shared()
     }
 
     /// Returns `true` if a hold of this process may be handed to waiters with that limit.
     pub(crate) fn may_be_handed_off(&self, name: &str, limit: Limit) -> bool {
         let locks = self.locked();
         let lock = locks.get(name);
-        lock.is_some_and(|lock| lock.holders().any(|holder| holder.limit() == limit))
+        lock.is_some_and(|lock| lock.holds.tokens().any(|token| token.limit() == limit))
     }
 
     /// Returns who is in the way of a caller with that limit.
     pub(crate) fn holder(&self, name: &str, limit: Limit) -> Holder {
         let mut locks = self.locked();
         match locks.get_mut(name) {
-            Some(lock) if lock.excludes(limit) => Holder::ThisProcess,
+            Some(lock) if lock.holds.exclude_on_server(limit) => Holder::ThisProcess,
             Some(lock) => lock
                 .queue(limit)
                 .map_or_else(Holder::default, |queue| queue.remote_holder.clone()),
@@ -221,7 +262,7 @@ impl<T> LocalQueues<T> {
     /// Wakes the tasks of all queues.
     pub(crate) fn wake_all(&self) {
         for lock in self.locked().values() {
-            lock.queues().iter().for_each(LocalQueue::wake);
+            lock.queues.iter().for_each(LocalQueue::wake);
         }
     }
 
@@ -229,9 +270,7 @@ impl<T> LocalQueues<T> {
     #[cfg(test)]
     pub(crate) fn is_held_with(&self, name: &str, token: Token) -> bool {
         let locks = self.locked();
-        locks
-            .get(name)
-            .is_some_and(|lock| lock.holders().any(|holder| holder == token))
+        locks.get(name).is_some_and(|lock| lock.holds.has(token))
     }
 
     #[cfg(test)]
@@ -254,12 +293,13 @@ impl<T> LocalQueues<T> {
     }
 }
 
-/// Removes a holder, and wakes the tasks that wait in the server queue.
-fn remove_holder<T>(mut lock: OccupiedEntry<'_, Arc<str>, LocalLock<T>>, token: Token) {
-    if lock.get_mut().remove_holder(token) {
-        lock.get().queues().iter().for_each(LocalQueue::wake);
-    }
-    if lock.get().is_unused() {
-        lock.remove();
+/// Changes a lock, and removes it if it is unused then.
+fn change<T>(
+    mut entry: OccupiedEntry<'_, Arc<str>, LocalLock<T>>,
+    change: impl FnOnce(&mut LocalLock<T>),
+) {
+    change(entry.get_mut());
+    if entry.get().is_unused() {
+        entry.remove();
     }
 }

@@ -137,7 +137,7 @@ fn refusal<T>(
     let waiting = lock.waiting();
     match place {
         // It has just become so, and whoever waits beside it is not served.
-        _ if lock.is_kept() => Some(NotQueued::MayTry),
+        _ if lock.holds.are_kept() => Some(NotQueued::MayTry),
         // A reader that follows a try may acquire a free lock at once.
         _ if is_served => None,
         Place::BackUnlessFree if lock.may_try(options.limit) => Some(NotQueued::MayTry),

@@ -2,7 +2,6 @@
 
 use crate::error::LockError;
 use crate::event::{LockEvent, Outcome};
-use crate::lock::acquire::Acquire;
 use crate::lock::context::Context;
 use crate::site::Purpose;
 use crate::trace;
@@ -21,18 +20,7 @@ pub(crate) struct CallRecord<'a> {
 }
 
 impl<'a> CallRecord<'a> {
-    pub(crate) fn begin(call: &'a Acquire) -> CallRecord<'a> {
-        let (context, tries_once) = (&call.inner.context, call.wait.is_zero());
-        CallRecord::of(
-            context,
-            &call.name,
-            &call.purpose,
-            (call.started, tries_once),
-        )
-    }
-
-    /// Begins the record of a call of which only this is known yet.
-    pub(crate) fn of(
+    pub(crate) fn begin(
         context: &'a Context,
         name: &'a str,
         purpose: &'a Purpose,

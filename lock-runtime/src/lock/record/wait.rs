@@ -1,30 +1,29 @@
 //! The records of a call while it waits for its turn.
 
-use crate::lock::acquire::Acquire;
+use crate::lock::context::Context;
 use crate::metrics::Active;
+use crate::site::Purpose;
 use crate::trace::WaitSpan;
 
 /// A call that waits, until this is dropped.
 pub(crate) struct WaitRecord<'a> {
-    call: &'a Acquire,
+    context: &'a Context,
     active: Active,
     _span: WaitSpan,
 }
 
 impl<'a> WaitRecord<'a> {
-    pub(crate) fn begin(call: &'a Acquire) -> WaitRecord<'a> {
-        let context = &call.inner.context;
+    pub(crate) fn begin(context: &'a Context, name: &str, purpose: &Purpose) -> WaitRecord<'a> {
         WaitRecord {
-            call,
-            active: context.telemetry.wait_begins(call.purpose.site),
-            _span: WaitSpan::start(context.key_of(&call.name), &call.purpose),
+            context,
+            active: context.telemetry.wait_begins(purpose.site),
+            _span: WaitSpan::start(context.key_of(name), purpose),
         }
     }
 }
 
 impl Drop for WaitRecord<'_> {
     fn drop(&mut self) {
-        let telemetry = &self.call.inner.context.telemetry;
-        telemetry.wait_ends(&self.active);
+        self.context.telemetry.wait_ends(&self.active);
     }
 }

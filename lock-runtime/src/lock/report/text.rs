@@ -107,8 +107,13 @@ fn short_key(key: &str) -> &str {
 
 /// Returns a text as one field, without tabs, ends of lines and NUL, cut to the greatest length.
 pub(crate) fn field(text: &str) -> String {
+    whole_field(beginning(text, MAX_FIELD))
+}
+
+/// Does the same, and cuts nothing.
+pub(crate) fn whole_field(text: &str) -> String {
     let mut field = String::new();
-    for c in beginning(text, MAX_FIELD).chars() {
+    for c in text.chars() {
         match c {
             '\\' => field.push_str("\\\\"),
             '\t' => field.push_str("\\t"),
@@ -249,6 +254,10 @@ impl<'a> Fields<'a> {
     pub(crate) fn text(&mut self) -> Option<Box<str>> {
         let field = self.next()?;
         Some(unescaped(beginning(field, 2 * MAX_FIELD)))
+    }
+
+    pub(crate) fn whole_text(&mut self) -> Option<Box<str>> {
+        self.next().map(unescaped)
     }
 
     pub(crate) fn number<T: FromStr>(&mut self) -> Option<T> {

@@ -229,10 +229,8 @@ mod tests {
     use crate::engine::error::EngineError;
     #[cfg(feature = "testing")]
     use crate::engine::request::Claim;
-    use crate::engine::token::Token;
     #[cfg(feature = "testing")]
     use crate::error::LostCause;
-    use crate::lock::asks::RevokeRequest;
     use crate::lock::watchdog::renewable::{Renewal, Since};
     use crate::process_info::ReportedHold;
     use crate::site::Site;
@@ -263,10 +261,6 @@ mod tests {
 
         fn on_renewal_failed(self: Arc<Self>, _: &EngineError) {}
 
-        fn token(&self) -> Token {
-            unreachable!()
-        }
-
         fn since(&self) -> Option<Since> {
             unreachable!()
         }
@@ -280,14 +274,6 @@ mod tests {
         }
 
         fn renew_now(self: Arc<Self>) {}
-
-        fn revoke(&self, _: &RevokeRequest) -> bool {
-            true
-        }
-
-        fn replaces(&self) -> Option<Token> {
-            None
-        }
 
         #[cfg(feature = "testing")]
         fn lose(&self, _: LostCause) -> Claim {

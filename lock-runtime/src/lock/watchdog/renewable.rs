@@ -2,10 +2,8 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
-use crate::engine::token::Token;
 #[cfg(feature = "testing")]
 use crate::error::LostCause;
-use crate::lock::asks::RevokeRequest;
 use crate::process_info::ReportedHold;
 use crate::site::Site;
 use crate::util::clock::Timestamp;
@@ -35,8 +33,6 @@ pub(crate) trait Renewable: Send + Sync {
     /// Renews the lease now, which finds out whether the lock is still held.
     fn renew_now(self: Arc<Self>);
 
-    fn token(&self) -> Token;
-
     /// Returns `None` if the lock is lost.
     fn since(&self) -> Option<Since>;
 
@@ -44,12 +40,6 @@ pub(crate) trait Renewable: Send + Sync {
     fn guard(&self) -> Option<(Instant, Option<&'static Site>)>;
 
     fn describe(&self) -> ReportedHold;
-
-    /// Gives the lock up. Returns `false` if another guard is meant than the present one.
-    fn revoke(&self, request: &RevokeRequest) -> bool;
-
-    /// Returns the token of the exclusive hold whose body has this one instead.
-    fn replaces(&self) -> Option<Token>;
 
     /// Loses the lock, as a test demands. Returns the claim with which it was held.
     #[cfg(feature = "testing")]

@@ -1,8 +1,9 @@
 //! The task that measures how long the oldest hold and the oldest wait of each template have lasted. It looks at what there
 //! is anyway, so that a call costs no more.
 
-use crate::lock::report::task::Reported;
+use crate::lock::handoff::Table;
 use crate::lock::shared::Shared;
+use crate::lock::survey::report::Reported;
 use crate::metrics;
 use crate::metrics::ages::Ages;
 use crate::process::ProcessId;
@@ -49,7 +50,7 @@ impl Reported {
         metrics::set_ages(manager, Ages::new());
     }
 
-    async fn ages(&self, shared: &Shared) -> Ages {
+    async fn ages(&self, shared: &Shared<Table>) -> Ages {
         let (now, mut ages) = (now(), Ages::new());
         let age = |since| now.saturating_duration_since(since);
         let template = |site: Option<&'static Site>| site.map_or("", Site::template);

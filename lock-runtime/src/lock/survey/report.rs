@@ -2,11 +2,10 @@
 
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
-use crate::lock::handoff::HoldGuard;
-use crate::lock::local_queue::LocalQueues;
-use crate::lock::report::contents::{longest_holds, waits};
+use crate::lock::handoff::Table;
 use crate::lock::report::text::{ENDED, first_line, report};
 use crate::lock::shared::Shared;
+use crate::lock::survey::longest::{longest_holds, waits};
 use crate::options::Report;
 use crate::process_info::Unlisted;
 use crate::util::io_thread::kept;
@@ -16,8 +15,8 @@ use std::sync::{Arc, Weak};
 /// What a report is about.
 #[derive(Clone)]
 pub(crate) struct Reported {
-    pub(crate) shared: Weak<Shared>,
-    pub(crate) queues: Arc<LocalQueues<HoldGuard>>,
+    pub(crate) shared: Weak<Shared<Table>>,
+    pub(crate) queues: Table,
     pub(crate) claims: Arc<ClaimEvents>,
 }
 
@@ -64,7 +63,7 @@ impl Reported {
         }
     }
 
-    async fn report(&self, shared: &Shared) {
+    async fn report(&self, shared: &Shared<Table>) {
         let context = &shared.context;
         let reporter = &context.reporter;
         let text = match reporter.begin() || context.engine.report_pace().regular.is_some() {

@@ -3,16 +3,15 @@
 use crate::engine::error::EngineError;
 use crate::engine::request::{Claim, EngineFuture};
 use crate::lock::context::Effort;
-use crate::lock::shared::Shared;
+use crate::lock::hold::{End, Parts};
 use crate::util::time::{deadline_in, timeout_at};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::time::Instant;
 
 /// How long after the end of `min_hold` a lock expires that its process has not released.
 const RELEASE_TIME: Duration = Duration::from_millis(500);
 
-impl Shared {
+impl Parts {
     /// Retains a lock for the rest of its `min_hold`, and then releases it, so that the next waiter enters before any
     /// newcomer. If this process ends first, the lock expires shortly after. Returns `true` if the claim owned it.
     pub(crate) async fn retain(
@@ -35,9 +34,16 @@ impl Shared {
             self.releaser.forget(&claim);
             return renewed.map(|_| false);
         }
-        let retained = RetainedLock::begin(self.clone(), claim);
+        let end = self.table.retain(&claim);
+        let retained = RetainedLock {
+            shared: self.clone(),
+            claim,
+        };
         // A task, not a hold of the watchdog: neither a shutdown nor the end of the manager ends it.
-        context.io.spawn_detached(retained.release_at(due));
+        context.io.spawn_detached(async move {
+            let _ = timeout_at(due, end.notified()).await;
+            drop(retained);
+        });
         Ok(true)
     }
 
@@ -58,26 +64,17 @@ impl Shared {
     }
 }
 
+/// Releases the lock when it is dropped.
 struct RetainedLock {
-    shared: Arc<Shared>,
+    shared: Arc<Parts>,
     claim: Claim,
-}
-
-impl RetainedLock {
-    fn begin(shared: Arc<Shared>, claim: Claim) -> RetainedLock {
-        shared.retained.add(&claim);
-        RetainedLock { shared, claim }
-    }
-
-    async fn release_at(self, due: Instant) {
-        let _ = timeout_at(due, self.shared.retained.ended(&self.claim)).await;
-        let releaser = &self.shared.releaser;
-        releaser.release_in_background(self.claim.clone(), false);
-    }
 }
 
 impl Drop for RetainedLock {
     fn drop(&mut self) {
-        self.shared.retained.remove(&self.claim);
+        let Claim { name, token, .. } = &self.claim;
+        let releaser = &self.shared.releaser;
+        releaser.release_in_background(self.claim.clone(), false);
+        self.shared.table.end(name, *token, End::Over);
     }
 }
