@@ -2,7 +2,7 @@
 
 use crate::error::LockError;
 use crate::lock::inner::ManagerInner;
-use crate::lock::revoke::{Demand, Whom, revoke};
+use crate::lock::revoke::{RevokeOptions, Target, revoke};
 use crate::lock_info::ClaimInfo;
 use crate::revocation::Revocation;
 use std::future::{Future, IntoFuture};
@@ -15,7 +15,7 @@ use std::time::Duration;
 pub struct Revoke {
     inner: Arc<ManagerInner>,
     key: String,
-    demand: Demand,
+    options: RevokeOptions,
 }
 
 impl Revoke {
@@ -24,8 +24,8 @@ impl Revoke {
         Revoke {
             inner,
             key,
-            demand: Demand {
-                whom: Whom::Sole,
+            options: RevokeOptions {
+                target: Target::Sole,
                 by,
                 reason: String::new(),
                 grace: Duration::from_secs(2),
@@ -36,13 +36,13 @@ impl Revoke {
 
     /// Says why, for the logs of both processes and [`LockEvent::Revoked`](crate::LockEvent::Revoked). 200 bytes are sent.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
-        self.demand.reason = reason.into();
+        self.options.reason = reason.into();
         self
     }
 
     /// Says who wants the lock back. The default is this process.
     pub fn by(mut self, by: impl Into<String>) -> Self {
-        self.demand.by = by.into();
+        self.options.by = by.into();
         self
     }
 
@@ -60,14 +60,14 @@ impl Revoke {
 
     /// Means the holder with that [token](ClaimInfo::token) alone.
     pub fn token(mut self, token: impl Into<String>) -> Self {
-        self.demand.whom = Whom::Token(token.into().into(), None);
+        self.options.target = Target::Token(token.into().into(), None);
         self
     }
 
     /// Means no body to which the process of the holder with that [token](Self::token) has handed the lock on after so many
     /// [handoffs](ClaimInfo::handoffs). Without a token it means nothing.
     pub fn handoffs(mut self, handoffs: u32) -> Self {
-        if let Whom::Token(_, meant) = &mut self.demand.whom {
+        if let Target::Token(_, meant) = &mut self.options.target {
             *meant = Some(handoffs);
         }
         self
@@ -75,14 +75,14 @@ impl Revoke {
 
     /// Means all that share the lock. Otherwise a lock that several share is refused.
     pub fn all(mut self) -> Self {
-        self.demand.whom = Whom::All;
+        self.options.target = Target::All;
         self
     }
 
     /// Sets for how long the holders may take to stop. The default is 2 s. Once they have the lock no more, the word of their
     /// processes that their bodies have stopped is awaited for another command timeout.
     pub fn grace(mut self, grace: Duration) -> Self {
-        self.demand.grace = grace;
+        self.options.grace = grace;
         self
     }
 
@@ -90,7 +90,7 @@ impl Revoke {
     /// a third of the old holder's ttl and a command timeout, or as long as its body takes to its next await, or its process is
     /// stopped. Writes with a [fencing token](crate::LockGuard::fencing_token) are safe: see [`Revocation::Taken`].
     pub fn force(mut self) -> Self {
-        self.demand.force = true;
+        self.options.force = true;
         self
     }
 }
@@ -100,6 +100,6 @@ impl IntoFuture for Revoke {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        Box::pin(async move { revoke(&self.inner.context, &self.key, &self.demand).await })
+        Box::pin(async move { revoke(&self.inner.context, &self.key, &self.options).await })
     }
 }

@@ -3,7 +3,7 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::{Acquired, Attempt, Claim};
 use crate::engine::token::Token;
-use crate::util::thread_end::Debt;
+use crate::util::thread_end::PendingWork;
 use std::sync::Arc;
 
 /// Supervises background releases, and continues those that an engine could not finish.
@@ -38,7 +38,7 @@ pub(crate) struct BackgroundRelease {
     pub(crate) claim: Claim,
     /// `true` if the lock was held until the release, as far as this process knows.
     pub(crate) was_held: bool,
-    pub(crate) debt: Debt,
+    pub(crate) pending: PendingWork,
     supervisor: Arc<dyn ReleaseSupervisor>,
 }
 
@@ -52,7 +52,7 @@ impl BackgroundRelease {
         BackgroundRelease {
             claim,
             was_held,
-            debt: Debt::new(),
+            pending: PendingWork::new(),
             supervisor,
         }
     }

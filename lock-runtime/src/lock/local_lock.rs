@@ -11,7 +11,7 @@ use crate::lock::offer::{Offered, Offerer};
 use crate::options::LockOptions;
 use crate::site::Site;
 use crate::util::inbox::Inbox;
-use crate::util::thread_end::Debt;
+use crate::util::thread_end::PendingWork;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -42,7 +42,7 @@ pub(crate) struct LocalQueue<T> {
     /// The inbox of the task that waits in the server queue for this queue.
     pub(crate) remote_wait: Option<Arc<Inbox<ClaimEvent>>>,
     /// No caller waits any more, and that task has not left the server queue yet.
-    pub(crate) to_leave: Option<Debt>,
+    pub(crate) to_leave: Option<PendingWork>,
     /// `true` if other processes wait for the lock; `None` if that is unknown.
     pub(crate) remote_waiters: Option<bool>,
     /// The error of the last request, if the server does not reply.
@@ -257,7 +257,7 @@ impl<T> LocalQueue<T> {
     /// Lets the task leave the server queue if no caller waits.
     pub(crate) fn settle(&mut self) {
         if self.waiters.is_empty() && self.remote_wait.is_some() {
-            self.to_leave.get_or_insert_with(Debt::new);
+            self.to_leave.get_or_insert_with(PendingWork::new);
             self.wake();
         }
     }

@@ -137,7 +137,7 @@ impl ReleaseSupervisor for Releaser {
         let BackgroundRelease {
             claim,
             was_held,
-            debt,
+            pending,
             ..
         } = release;
         let this = self.clone();
@@ -150,7 +150,7 @@ impl ReleaseSupervisor for Releaser {
         if can_poll() && poll_once(work.as_mut()).is_ready() {
             self.context.tasks.end();
         } else {
-            self.context.tasks.resume(work, debt);
+            self.context.tasks.resume(work, pending);
         }
     }
 }

@@ -24,16 +24,16 @@ const REPEAT: u32 = 10;
 /// How many processes are asked at once whether they have stopped.
 const AT_ONCE: usize = 32;
 
-/// Whom to revoke a lock from, and how.
-pub(crate) struct Demand {
-    pub(crate) whom: Whom,
+/// From whom to get a lock back, and how.
+pub(crate) struct RevokeOptions {
+    pub(crate) target: Target,
     pub(crate) by: String,
     pub(crate) reason: String,
     pub(crate) grace: Duration,
     pub(crate) force: bool,
 }
 
-pub(crate) enum Whom {
+pub(crate) enum Target {
     /// The one that holds it.
     Sole,
     All,
@@ -41,11 +41,11 @@ pub(crate) enum Whom {
     Token(Box<str>, Option<u32>),
 }
 
-impl Demand {
+impl RevokeOptions {
     fn handoffs(&self) -> Option<u32> {
-        match self.whom {
-            Whom::Token(_, handoffs) => handoffs,
-            Whom::Sole | Whom::All => None,
+        match self.target {
+            Target::Token(_, handoffs) => handoffs,
+            Target::Sole | Target::All => None,
         }
     }
 
@@ -58,28 +58,28 @@ impl Demand {
 pub(crate) async fn revoke(
     context: &Context,
     key: &str,
-    demand: &Demand,
+    options: &RevokeOptions,
 ) -> Result<Revocation, LockError> {
     let begun = now();
     let found = inspect(context, key).await?;
-    let meant = meant(&found, &demand.whom)?;
-    if meant.is_empty() {
+    let targets = targets(&found, &options.target)?;
+    if targets.is_empty() {
         return Ok(Revocation::NotHeld);
     }
-    let (by, reason) = (&*demand.by, &*demand.reason);
-    for holder in &meant {
-        trace::revokes(key, by, reason, &holder.token, demand.force);
+    let (by, reason) = (&*options.by, &*options.reason);
+    for holder in &targets {
+        trace::revokes(key, by, reason, &holder.token, options.force);
     }
     let mut stopping = Stopping {
         context,
         key,
-        demand,
+        options,
         answers: context.stopped.subscribe(),
-        meant,
+        targets,
         stopped: HashSet::new(),
     };
     let mut left = stopping.ask_all().await?;
-    if demand.force && !left.is_empty() {
+    if options.force && !left.is_empty() {
         if let Some(taken) = take(context, key, &left).await? {
             return Ok(taken);
         }
@@ -100,10 +100,10 @@ pub(crate) async fn revoke(
 struct Stopping<'a> {
     context: &'a Context,
     key: &'a str,
-    demand: &'a Demand,
+    options: &'a RevokeOptions,
     answers: broadcast::Receiver<(Token, Stop)>,
     /// Those whose bodies are meant.
-    meant: Vec<ClaimInfo>,
+    targets: Vec<ClaimInfo>,
     /// The tokens of those whose bodies run no more.
     stopped: HashSet<Token>,
 }
@@ -130,21 +130,21 @@ impl Stopping<'_> {
     /// Asks them until none has the lock, or the grace is over. Returns those that have it.
     async fn ask_all(&mut self) -> Result<Vec<ClaimInfo>, LockError> {
         let (context, key) = (self.context, self.key);
-        let mut left = self.meant.clone();
+        let mut left = self.targets.clone();
         // Another client cannot be asked.
         let can_be_asked = left
             .iter()
-            .any(|it| request(self.key, it, self.demand).is_some());
+            .any(|it| request(self.key, it, self.options).is_some());
         if can_be_asked {
             self.listen().await;
         }
-        let deadline = deadline_in(self.demand.grace);
+        let deadline = deadline_in(self.options.grace);
         let mut looks = 0;
         while can_be_asked && !left.is_empty() && (looks == 0 || now() < deadline) {
             if looks % REPEAT == 0 {
-                let sent = send(context, key, &left, self.demand).await;
+                let sent = send(context, key, &left, self.options).await;
                 // Whoever may not ask may still take the lock.
-                if !self.demand.force {
+                if !self.options.force {
                     sent?;
                 }
             }
@@ -161,7 +161,7 @@ impl Stopping<'_> {
 
     /// Returns those that still hold the lock.
     fn left(&self, found: LockInfo) -> Vec<ClaimInfo> {
-        let is_meant = |it: &ClaimInfo| self.meant.iter().any(|meant| meant.token == it.token);
+        let is_meant = |it: &ClaimInfo| self.targets.iter().any(|meant| meant.token == it.token);
         found.holders.into_iter().filter(is_meant).collect()
     }
 
@@ -169,12 +169,12 @@ impl Stopping<'_> {
     /// may have ended, or another may have taken the lock, while a body runs on. Waits for at most a command timeout.
     async fn have_all(&mut self) -> bool {
         let deadline = deadline_in(self.context.command_timeout);
-        let can_answer = |it: &ClaimInfo| request(self.key, it, self.demand).is_some();
-        while !self.is_over() && self.meant.iter().all(can_answer) && now() < deadline {
+        let can_answer = |it: &ClaimInfo| request(self.key, it, self.options).is_some();
+        while !self.is_over() && self.targets.iter().all(can_answer) && now() < deadline {
             // No more than there is room for, there and here.
-            let missing = self.meant.iter().filter(|it| !self.has_stopped(it));
+            let missing = self.targets.iter().filter(|it| !self.has_stopped(it));
             let missing: Vec<_> = missing.take(AT_ONCE).cloned().collect();
-            let sent = send(self.context, self.key, &missing, self.demand).await;
+            let sent = send(self.context, self.key, &missing, self.options).await;
             if sent.is_err() {
                 break;
             }
@@ -186,7 +186,7 @@ impl Stopping<'_> {
     }
 
     fn is_over(&self) -> bool {
-        self.meant.iter().all(|it| self.has_stopped(it))
+        self.targets.iter().all(|it| self.has_stopped(it))
     }
 
     fn has_stopped(&self, holder: &ClaimInfo) -> bool {
@@ -201,9 +201,9 @@ impl Stopping<'_> {
             while !is_awaited(self) {
                 match self.answers.recv().await {
                     // It passes the same token on. Another operator may mean the body that has it now.
-                    Ok((token, Stop::PassedOn(handoffs))) if self.demand.ends_by(handoffs) => {
+                    Ok((token, Stop::PassedOn(handoffs))) if self.options.ends_by(handoffs) => {
                         let is_other = |it: &ClaimInfo| Token::parse(&it.token) != Some(token);
-                        self.meant.retain(is_other);
+                        self.targets.retain(is_other);
                     }
                     Ok((token, how)) if gone || how == Stop::Ended => {
                         self.stopped.insert(token);
@@ -217,11 +217,11 @@ impl Stopping<'_> {
 }
 
 /// Returns the holders that are to lose the lock.
-fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
+fn targets(found: &LockInfo, target: &Target) -> Result<Vec<ClaimInfo>, LockError> {
     let holders = found.holders();
-    match whom {
-        Whom::All => Ok(holders.to_vec()),
-        Whom::Token(token, handoffs) => {
+    match target {
+        Target::All => Ok(holders.to_vec()),
+        Target::Token(token, handoffs) => {
             let meant = holders.iter().filter(|it| it.token == *token);
             let has_it = |it: &&ClaimInfo| {
                 let meant = handoffs.filter(|_| it.mode != Mode::Read);
@@ -230,7 +230,7 @@ fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
             };
             Ok(meant.filter(has_it).cloned().collect())
         }
-        Whom::Sole => {
+        Target::Sole => {
             // A member of a quorum may have one that holds nothing, and is in the way.
             let mut owners = holders.iter().filter(|it| it.is_holder());
             match (owners.next(), owners.next()) {
@@ -246,14 +246,14 @@ fn meant(found: &LockInfo, whom: &Whom) -> Result<Vec<ClaimInfo>, LockError> {
 }
 
 /// Returns what the holder's process is asked; `None` for another client.
-fn request(key: &str, holder: &ClaimInfo, demand: &Demand) -> Option<RevokeRequest> {
+fn request(key: &str, holder: &ClaimInfo, options: &RevokeOptions) -> Option<RevokeRequest> {
     holder.process()?;
     Some(RevokeRequest {
         key: key.into(),
         token: Token::parse(&holder.token)?,
-        handoffs: demand.handoffs(),
-        by: demand.by.as_str().into(),
-        reason: demand.reason.as_str().into(),
+        handoffs: options.handoffs(),
+        by: options.by.as_str().into(),
+        reason: options.reason.as_str().into(),
     })
 }
 
@@ -261,9 +261,9 @@ async fn send(
     context: &Context,
     key: &str,
     holders: &[ClaimInfo],
-    demand: &Demand,
+    options: &RevokeOptions,
 ) -> Result<(), LockError> {
-    for request in holders.iter().filter_map(|it| request(key, it, demand)) {
+    for request in holders.iter().filter_map(|it| request(key, it, options)) {
         let deadline = deadline_in(context.command_timeout);
         let ask = Ask::Revoke(request).to_string();
         let sent = context.engine.ask(&ask, deadline).await;
@@ -329,14 +329,14 @@ mod tests {
     #[test]
     fn handoff_ends_the_body_that_had_the_lock_before() {
         let ends = |handoffs, by| {
-            let demand = Demand {
-                whom: Whom::Token("?".into(), handoffs),
+            let options = RevokeOptions {
+                target: Target::Token("?".into(), handoffs),
                 by: String::new(),
                 reason: String::new(),
                 grace: Duration::ZERO,
                 force: false,
             };
-            demand.ends_by(by)
+            options.ends_by(by)
         };
         assert!(ends(Some(2), 2) && ends(Some(2), 3));
         assert!(!ends(Some(3), 2) && !ends(None, 2));

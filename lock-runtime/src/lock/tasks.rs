@@ -2,7 +2,7 @@
 
 use crate::util::count::{Count, Counted};
 use crate::util::io_thread::IoThread;
-use crate::util::thread_end::{self, Debt};
+use crate::util::thread_end::{self, PendingWork};
 use pin_project_lite::pin_project;
 use std::future::Future;
 use std::pin::Pin;
@@ -33,12 +33,16 @@ impl TaskTracker {
 
     /// Runs a counted release on the I/O thread.
     pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
-        self.run(work, Some(Debt::new()));
+        self.run(work, Some(PendingWork::new()));
     }
 
     /// Continues a release that is counted already on the I/O thread.
-    pub(crate) fn resume(&self, work: impl Future<Output = ()> + Send + 'static, debt: Debt) {
-        self.run(work, Some(debt));
+    pub(crate) fn resume(
+        &self,
+        work: impl Future<Output = ()> + Send + 'static,
+        pending: PendingWork,
+    ) {
+        self.run(work, Some(pending));
         self.end();
     }
 
@@ -57,10 +61,10 @@ impl TaskTracker {
         self.running.is_idle()
     }
 
-    fn run(&self, work: impl Future<Output = ()> + Send + 'static, debt: Option<Debt>) {
+    fn run(&self, work: impl Future<Output = ()> + Send + 'static, pending: Option<PendingWork>) {
         self.io.spawn_detached(Tracked {
             work,
-            counted: Some((Counted::begin(self.running.clone()), debt)),
+            counted: Some((Counted::begin(self.running.clone()), pending)),
         });
     }
 }
@@ -69,7 +73,7 @@ pin_project! {
     struct Tracked<F> {
         #[pin]
         work: F,
-        counted: Option<(Counted<Arc<Count>>, Option<Debt>)>,
+        counted: Option<(Counted<Arc<Count>>, Option<PendingWork>)>,
     }
 }
 

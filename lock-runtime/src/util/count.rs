@@ -1,7 +1,7 @@
 //! Counts what a shutdown waits for, and a main thread at its end.
 
 use crate::util::sync::{AtomicBool, AtomicU32};
-use crate::util::thread_end::{self, Debt, Use};
+use crate::util::thread_end::{self, PendingWork, Use};
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::SeqCst;
@@ -68,7 +68,7 @@ pub(crate) struct Counted<C: Deref<Target = Count>>(C);
 /// Does the same for something that is owed to a server.
 pub(crate) struct Owed {
     _counted: Counted<Arc<Count>>,
-    _debt: Debt,
+    _pending: PendingWork,
 }
 
 impl<C: Deref<Target = Count>> Counted<C> {
@@ -83,7 +83,7 @@ impl Owed {
     pub(crate) fn begin(count: &Arc<Count>) -> Owed {
         Owed {
             _counted: Counted::begin(count.clone()),
-            _debt: Debt::new(),
+            _pending: PendingWork::new(),
         }
     }
 }

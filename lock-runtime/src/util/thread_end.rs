@@ -1,26 +1,26 @@
-//! The end of a thread: it waits for what it owes to servers.
+//! The end of a thread: it waits for the work that it has begun for servers.
 //!
 //! Releases in the background run on the I/O thread, which ends with the process. A runtime that ends drops the guards
 //! of its tasks on its workers, or on the thread that drops it, and joins its workers. So if each thread waits at its end
-//! for the debts that it has made, all of them are paid before the process ends: on Linux and macOS, the end of `main`
+//! for the work that it has begun, all of it is done before the process ends: on Linux and macOS, the end of `main`
 //! and [`std::process::exit`] also run the destructors of the calling thread's locals, while the other threads still
 //! run. Windows runs them under a lock that the I/O thread may need.
 //!
 //! A runtime that is shut down in the background is not joined: its workers may drop guards when `main` has returned. So
-//! the main thread also waits until no lock is in use, and for the debts of all threads.
+//! the main thread also waits until no lock is in use, and for the pending work of all threads.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-/// The longest time that a thread waits for debts.
+/// The longest time that a thread waits for pending work.
 const LIMIT: Duration = Duration::from_secs(2);
 
 /// The longest time that the main thread waits for locks that are in use: a guard in a static is never dropped.
 const IN_USE_LIMIT: Duration = Duration::from_millis(500);
 
-/// The debts of all threads.
+/// How much work of all threads is pending.
 static OPEN: AtomicU64 = AtomicU64::new(0);
 /// The number of threads that wait.
 static WAITING: AtomicU64 = AtomicU64::new(0);
@@ -32,18 +32,18 @@ thread_local! {
     static AT_END: AtEnd = AtEnd {
         is_main: std::thread::current().name() == Some("main"),
         own: Arc::default(),
-        charged: RefCell::default(),
+        instead: RefCell::default(),
     };
 }
 
-/// The number of debts of a thread.
-type Account = Arc<AtomicU64>;
+/// How much of a thread's work is pending.
+type ThreadTally = Arc<AtomicU64>;
 
 struct AtEnd {
     is_main: bool,
-    own: Account,
-    /// The account to which debts go instead of the own one.
-    charged: RefCell<Option<Account>>,
+    own: ThreadTally,
+    /// The tally of the thread for which this one works now.
+    instead: RefCell<Option<ThreadTally>>,
 }
 
 impl Drop for AtEnd {
@@ -61,48 +61,48 @@ impl Drop for AtEnd {
     }
 }
 
-/// Something that is owed to a server: a release, or that a place in a queue is left. The thread that makes the debt
-/// waits at its end until it is dropped.
-pub(crate) struct Debt(Option<Account>);
+/// Work that a server waits for: a release, or that a place in a queue is left. The thread that begins it waits
+/// at its end until this is dropped.
+pub(crate) struct PendingWork(Option<ThreadTally>);
 
-impl Debt {
-    pub(crate) fn new() -> Debt {
-        let account = AT_END.try_with(|it| {
-            let charged = it.charged.borrow();
-            charged.as_ref().unwrap_or(&it.own).clone()
+impl PendingWork {
+    pub(crate) fn new() -> PendingWork {
+        let tally = AT_END.try_with(|it| {
+            let instead = it.instead.borrow();
+            instead.as_ref().unwrap_or(&it.own).clone()
         });
         // A thread whose locals are gone waits no more.
-        Debt::of(account.ok().filter(|_| is_watched()))
+        PendingWork::of(tally.ok().filter(|_| is_watched()))
     }
 
-    fn of(account: Option<Account>) -> Debt {
-        if let Some(account) = &account {
-            account.fetch_add(1, SeqCst);
+    fn of(tally: Option<ThreadTally>) -> PendingWork {
+        if let Some(tally) = &tally {
+            tally.fetch_add(1, SeqCst);
         }
         OPEN.fetch_add(1, SeqCst);
-        Debt(account)
+        PendingWork(tally)
     }
 
-    /// Calls `work`, whose debts are for the same thread as this one.
-    pub(crate) fn charge<R>(&self, work: impl FnOnce() -> R) -> R {
-        let charge = |account| AT_END.try_with(|it| it.charged.replace(account));
-        let before = charge(self.0.clone());
+    /// Calls `work`. The thread that waits for this waits for what `work` begins, too.
+    pub(crate) fn continue_with<R>(&self, work: impl FnOnce() -> R) -> R {
+        let work_for = |tally| AT_END.try_with(|it| it.instead.replace(tally));
+        let before = work_for(self.0.clone());
         let done = work();
-        let _ = charge(before.ok().flatten());
+        let _ = work_for(before.ok().flatten());
         done
     }
 }
 
-impl Clone for Debt {
-    fn clone(&self) -> Debt {
-        Debt::of(self.0.clone())
+impl Clone for PendingWork {
+    fn clone(&self) -> PendingWork {
+        PendingWork::of(self.0.clone())
     }
 }
 
-impl Drop for Debt {
+impl Drop for PendingWork {
     fn drop(&mut self) {
-        if let Some(account) = &self.0 {
-            account.fetch_sub(1, SeqCst);
+        if let Some(tally) = &self.0 {
+            tally.fetch_sub(1, SeqCst);
         }
         OPEN.fetch_sub(1, SeqCst);
         progress();

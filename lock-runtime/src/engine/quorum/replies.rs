@@ -33,7 +33,7 @@ impl Replies {
         }
     }
 
-    /// Returns the error for an undecided replies, which lists each member's reply.
+    /// Returns the error for undecided replies, which lists each member's reply.
     pub(crate) fn error(
         &self,
         members: &[Arc<dyn Member>],

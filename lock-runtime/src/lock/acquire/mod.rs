@@ -11,7 +11,7 @@ use crate::limit::Limit;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inner::ManagerInner;
 use crate::lock::local_holds::Kept;
-use crate::lock::local_queue::keeping::Standing;
+use crate::lock::local_queue::keeping::Availability;
 use crate::lock::record::call::CallRecord;
 use crate::options::LockOptions;
 use crate::site::Purpose;
@@ -77,11 +77,11 @@ impl Acquire {
         match self
             .inner
             .queues
-            .standing_of_try(&self.name, self.options.limit)
+            .availability_for_try(&self.name, self.options.limit)
         {
-            Standing::Free => {}
-            Standing::Busy => return Ok(None),
-            Standing::Kept(kept) => {
+            Availability::Free => {}
+            Availability::Busy => return Ok(None),
+            Availability::Kept(kept) => {
                 if let Some(guard) = self.resume(kept).await {
                     return Ok(Some(guard));
                 }

@@ -7,7 +7,7 @@ use crate::lock::acquire::errors::too_many;
 use crate::lock::acquire::read_try::ReadTry;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::handoff::HoldGuard;
-use crate::lock::local_queue::keeping::Standing;
+use crate::lock::local_queue::keeping::Availability;
 use crate::lock::local_queue::wait::{LocalWait, NotQueued, Place};
 use crate::lock::record::wait::WaitRecord;
 use crate::lock::remote_wait;
@@ -51,10 +51,10 @@ impl Acquire {
             if !has_tried && let Some(guard) = self.join() {
                 return Ok(Entered::Acquired(guard));
             }
-            let may_try = match queues.standing(&self.name, limit) {
-                Standing::Free => !has_tried,
-                Standing::Busy => false,
-                Standing::Kept(kept) => match self.resume(kept).await {
+            let may_try = match queues.availability(&self.name, limit) {
+                Availability::Free => !has_tried,
+                Availability::Busy => false,
+                Availability::Kept(kept) => match self.resume(kept).await {
                     Some(guard) => return Ok(Entered::Acquired(guard)),
                     None => continue,
                 },

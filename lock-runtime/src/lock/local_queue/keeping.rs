@@ -11,8 +11,8 @@ use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-/// What a caller that has not tried yet finds.
-pub(crate) enum Standing {
+/// Whether a call may try to acquire the lock from the server now.
+pub(crate) enum Availability {
     /// The server may grant the lock at once.
     Free,
     /// A caller of this process holds the lock or waits for it.
@@ -49,27 +49,31 @@ impl<T> LocalQueues<T> {
     /// Returns a kept lock, or whether the server may grant the lock at once, as far as this process knows:
     /// no caller of this process waits, none lingers after it waited along with other processes, and no hold is in the
     /// way.
-    pub(crate) fn standing(&self, name: &str, limit: Limit) -> Standing {
-        self.standing_if(name, |lock| lock.may_try(limit))
+    pub(crate) fn availability(&self, name: &str, limit: Limit) -> Availability {
+        self.availability_if(name, |lock| lock.may_try(limit))
     }
 
     /// Does the same for a single try, which is made unless a caller of this process waits for the lock, or holds it so
     /// that no other can.
-    pub(crate) fn standing_of_try(&self, name: &str, limit: Limit) -> Standing {
-        self.standing_if(name, |lock| {
+    pub(crate) fn availability_for_try(&self, name: &str, limit: Limit) -> Availability {
+        self.availability_if(name, |lock| {
             !lock.has_waiters() && !lock.holds.exclude(limit)
         })
     }
 
-    fn standing_if(&self, name: &str, may_try: impl FnOnce(&LocalLock<T>) -> bool) -> Standing {
+    fn availability_if(
+        &self,
+        name: &str,
+        may_try: impl FnOnce(&LocalLock<T>) -> bool,
+    ) -> Availability {
         let mut locks = self.locked();
         let Some(lock) = locks.get_mut(name) else {
-            return Standing::Free;
+            return Availability::Free;
         };
         match self.take_kept(lock, None) {
-            Some(kept) => Standing::Kept(kept),
-            None if may_try(lock) => Standing::Free,
-            None => Standing::Busy,
+            Some(kept) => Availability::Kept(kept),
+            None if may_try(lock) => Availability::Free,
+            None => Availability::Busy,
         }
     }
 

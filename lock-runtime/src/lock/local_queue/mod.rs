@@ -21,7 +21,7 @@ use crate::lock::recalls::Recalls;
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::thread_end::Debt;
+use crate::util::thread_end::PendingWork;
 #[cfg(feature = "testing")]
 use once_cell::sync::OnceCell;
 use std::collections::HashMap;
@@ -153,8 +153,8 @@ impl<T> LocalQueues<T> {
         waits.unwrap_or_default()
     }
 
-    /// Returns the debt of the caller that left last, if none waits now: the place in the server queue is to be left.
-    pub(crate) fn to_leave(&self, name: &str, limit: Limit) -> Option<Debt> {
+    /// Returns the pending of the caller that left last, if none waits now: the place in the server queue is to be left.
+    pub(crate) fn to_leave(&self, name: &str, limit: Limit) -> Option<PendingWork> {
         self.with(name, limit, |queue| queue.to_leave.clone())?
     }
 

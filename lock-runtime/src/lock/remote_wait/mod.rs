@@ -189,7 +189,7 @@ impl RemoteWait {
     /// Begins the work that follows from the leaving of the last waiter: its thread waits for that at its end.
     fn as_owed(&self, begin: impl FnOnce()) {
         match self.inner.queues.to_leave(&self.name, self.limit) {
-            Some(debt) => debt.charge(begin),
+            Some(pending) => pending.continue_with(begin),
             None => begin(),
         }
     }

@@ -12,7 +12,7 @@ use crate::engine::request::Claim;
 use crate::engine::retry::Retry;
 use crate::engine::timeouts::OUTAGE;
 use crate::engine::token::Token;
-use crate::util::thread_end::Debt;
+use crate::util::thread_end::PendingWork;
 use crate::util::time::{deadline_in, now, sleep_until, timeout_at};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -60,10 +60,10 @@ impl Core {
         let record = self.claims.find(token)?;
         let ending = record.ending.clone();
         if ending.begin() {
-            let (core, debt) = (self.clone(), Debt::new());
+            let (core, pending) = (self.clone(), PendingWork::new());
             self.client.io.spawn_detached(async move {
                 core.finish(token, record).await;
-                drop(debt);
+                drop(pending);
             });
         }
         Some(ending)

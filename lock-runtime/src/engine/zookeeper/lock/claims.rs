@@ -18,7 +18,7 @@ use crate::util::clock::Timestamp;
 use crate::util::count::Count;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::{Mutex, MutexGuard};
-use crate::util::thread_end::Debt;
+use crate::util::thread_end::PendingWork;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,7 +38,7 @@ pub(crate) struct Claims {
     /// For claims that wait with the nodes of earlier ones, the tokens in the names of these, by which others know them.
     known_as: Mutex<HashMap<Token, Token>>,
     /// The nodes whose callers are about to wait under another token.
-    reserved: Mutex<Vec<(Arc<Node>, Debt)>>,
+    reserved: Mutex<Vec<(Arc<Node>, PendingWork)>>,
     pub(crate) io: IoThread,
     pub(crate) paths: Paths,
     pub(crate) containers: Containers,
@@ -167,22 +167,22 @@ impl Claims {
 
     /// Keeps a claim in the line for a moment: its caller is about to wait, under another token.
     pub(crate) fn reserve(&self, node: &Arc<Node>) {
-        self.reserved().push((node.clone(), Debt::new()));
+        self.reserved().push((node.clone(), PendingWork::new()));
         self.nodes.expire_in(node.token(), RESERVATION);
     }
 
-    /// Returns the first reserved node that is accepted, which is no longer reserved, with the debt of the thread for
+    /// Returns the first reserved node that is accepted, which is no longer reserved, with the pending of the thread for
     /// which it was.
     pub(crate) fn take_reserved(
         &self,
         accepts: impl Fn(&Node) -> bool,
-    ) -> Option<(Arc<Node>, Debt)> {
+    ) -> Option<(Arc<Node>, PendingWork)> {
         let mut reserved = self.reserved();
         let at = reserved.iter().position(|(node, _)| accepts(node))?;
         Some(reserved.remove(at))
     }
 
-    fn reserved(&self) -> MutexGuard<'_, Vec<(Arc<Node>, Debt)>> {
+    fn reserved(&self) -> MutexGuard<'_, Vec<(Arc<Node>, PendingWork)>> {
         self.reserved.lock()
     }
 }

@@ -95,8 +95,8 @@ impl Claims {
     }
 
     fn leave_those_reserved(self: &Arc<Self>, which: impl Fn(&Node) -> bool) {
-        while let Some((reserved, debt)) = self.take_reserved(&which) {
-            debt.charge(|| self.begin_to_leave(&reserved));
+        while let Some((reserved, pending)) = self.take_reserved(&which) {
+            pending.continue_with(|| self.begin_to_leave(&reserved));
         }
     }
 
