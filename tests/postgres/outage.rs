@@ -9,25 +9,6 @@ use lock_test_support::manager::{connected, refusal, until_pinged, until_renewed
 use lock_test_support::postgres::Postgres;
 use lock_test_support::time::{Timed, millis, patient, soon};
 
-/// A release is not flushed. The process that sent it repeats it after a crash that it notices within two seconds, however
-/// long the server is away.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn release_that_a_crash_undid_is_repeated() {
-    let _timed = Timed::start();
-    // So that a release is written only by a later commit.
-    let mut server = Postgres::with(&[("wal_writer_delay", "10s")]);
-    let locks = connected(patient(server.url())).await;
-    for _ in 0..3 {
-        let guard = locks.lock("row").acquire().await.unwrap();
-        guard.release().await.unwrap();
-        server.kill();
-        // The process tries to connect meanwhile.
-        tokio::time::sleep(millis(400)).await;
-        server.restart();
-        server.until_gone("row");
-    }
-}
-
 /// The queue is not written to the disk. A crash of the server empties it, and waiters enter it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiter_survives_a_crash_that_empties_the_queue() {

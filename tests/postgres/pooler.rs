@@ -121,7 +121,7 @@ async fn restarted_server_is_used_soon_behind_a_pooler() {
     let pooler = PgBouncer::to(server.port());
     let locks = connected(patient(pooler.url()).command_timeout(millis(2000))).await;
     for _ in 0..2 {
-        // Otherwise the crash may undo the release before it, which the pooler hides from this process.
+        // Otherwise the crash may undo the release before it.
         server.execute("CHECKPOINT");
         server.kill();
         let before = pooler.failures();

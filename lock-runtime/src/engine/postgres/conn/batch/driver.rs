@@ -2,7 +2,7 @@
 //!
 //! Requests that arrive while rounds are under way go out together in the next one. A connection that is not shared has
 //! the next one before the replies to the last: the server carries out the requests of one connection in their order, so
-//! that none overtakes another. No request is sent twice, except releases that a crash may have undone.
+//! that none overtakes another. No request is sent twice.
 
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::error::{EngineError, EngineErrorKind};
@@ -11,11 +11,9 @@ use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::batch::cleaning::Cleaning;
 use crate::engine::postgres::conn::batch::pending_tokens::PendingTokens;
 use crate::engine::postgres::conn::batch::queue::RequestQueue;
-use crate::engine::postgres::conn::batch::recent_releases::{RecentReleases, Released};
-use crate::engine::postgres::conn::batch::recipient::ReleaseRecipient;
-use crate::engine::postgres::conn::batch::request::{Release, Request};
+use crate::engine::postgres::conn::batch::request::Request;
 use crate::engine::postgres::conn::batch::round::Round;
-use crate::engine::postgres::conn::batch::rounds::{Repeatable, Rounds, Sent};
+use crate::engine::postgres::conn::batch::rounds::{Rounds, Sent};
 use crate::engine::postgres::conn::connect::Connection;
 use crate::engine::postgres::conn::prepared::Prepared;
 use crate::engine::postgres::conn::schema_setup::{check_rights, set_up};
@@ -26,7 +24,7 @@ use crate::engine::postgres::wire::values::micros;
 use crate::engine::timeouts::Timeouts;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::io_thread::{IoThread, kept};
-use crate::util::time::{deadline_in, now, timeout_at};
+use crate::util::time::{deadline_in, timeout_at};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,7 +57,6 @@ pub(crate) async fn drive(
         timeouts,
         queue,
         pending: Arc::default(),
-        released: RecentReleases::default(),
         stale: StaleBackends::default(),
         messages: Vec::new(),
         cleaning: Cleaning::default(),
@@ -76,7 +73,6 @@ struct Driver {
     timeouts: Timeouts,
     queue: Arc<RequestQueue>,
     pending: Arc<PendingTokens>,
-    released: RecentReleases,
     stale: StaleBackends,
     /// Messages that are to be sent to other processes.
     messages: Vec<String>,
@@ -108,7 +104,6 @@ impl Driver {
                     self.pace.made();
                     self.serve(&connection, clock).await;
                     self.stale.add(connection.backend);
-                    self.released.repeat_all(now());
                     drop(connection);
                     self.pace.ended().await;
                 }
@@ -190,13 +185,13 @@ impl Driver {
         loop {
             while rounds.0.len() < most
                 && self.is_due(&rounds)
-                && let Some((requests, repeatable)) = self.take(size)
+                && let Some((requests, messages)) = self.take(size)
             {
                 let at = self.clock.now();
                 let void_after = clock.after(at, self.timeouts.command + VOID_MARGIN);
                 let round = Round::new(connection, &address.schema, void_after, &pending);
                 let deadline = deadline_in(self.timeouts.command);
-                let sent = Sent::new(round, requests, repeatable, at, deadline);
+                let sent = Sent::new(round, requests, messages, at, deadline);
                 rounds.0.push_back(sent);
             }
             if rounds.0.is_empty() && (queue.is_closed() || connection.client.is_closed()) {
@@ -221,20 +216,18 @@ impl Driver {
         self.queue.is_due(least) || !self.messages.is_empty()
     }
 
-    /// Takes the requests of a round, for up to `most` locks of callers and `most` releases that are repeated.
-    fn take(&mut self, most: usize) -> Option<(Vec<Request>, Repeatable)> {
-        let releases = self.released.take_repeats(most);
+    /// Takes the requests of a round, for up to `most` locks, and the messages among them that are due to other requests.
+    fn take(&mut self, most: usize) -> Option<(Vec<Request>, Vec<String>)> {
         let mut requests = self.queue.take(most);
         let messages = std::mem::take(&mut self.messages);
-        if requests.is_empty() && releases.is_empty() && messages.is_empty() {
+        if requests.is_empty() && messages.is_empty() {
             return None;
         }
-        requests.extend(releases.iter().cloned().map(repeat));
         requests.extend(self.cleaning.request());
         if !messages.is_empty() {
             requests.push(Request::Notify(messages.clone()));
         }
-        Some((requests, Repeatable { releases, messages }))
+        Some((requests, messages))
     }
 
     /// Takes the outcome of a round. Returns `false` if the connection is of no more use.
@@ -243,10 +236,8 @@ impl Driver {
         let goes_on = in_time && !outcome.ends_connection;
         if !goes_on {
             sent.keep_pending(&outcome.settled);
-            self.released.put_back(sent.repeatable.releases);
-            self.messages.extend(sent.repeatable.messages);
+            self.messages.extend(sent.messages);
         }
-        self.released.add(now(), outcome.released);
         self.messages.extend(outcome.messages);
         if let Some(micros) = outcome.at {
             let read = sent.at;
@@ -262,13 +253,4 @@ async fn change(queue: &RequestQueue, has_room: bool) {
         true => queue.changed.notified().await,
         false => pending().await,
     }
-}
-
-fn repeat((name, token): Released) -> Request {
-    Request::Release(Release {
-        name,
-        token,
-        leaves: false,
-        recipient: ReleaseRecipient::None,
-    })
 }

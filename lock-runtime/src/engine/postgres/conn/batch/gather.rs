@@ -115,8 +115,6 @@ impl Gathered for Release {
 
     async fn send(round: &Round<'_>, releases: &[Release]) -> Result<Vec<Self::Reply>, Failure> {
         let (at, held) = Release::send_all(round, releases).await?;
-        let released = releases.iter().zip(&held).filter(|(_, held)| **held);
-        round.released(released.map(|(release, _)| (release.name.clone(), release.token)));
         let reply = |(release, held): (&Release, bool)| {
             if round.pending.is_over(release.token, held, at) {
                 return Ok(held);

@@ -5,7 +5,6 @@ pub(crate) mod driver;
 pub(crate) mod gather;
 pub(crate) mod pending_tokens;
 pub(crate) mod queue;
-pub(crate) mod recent_releases;
 pub(crate) mod recipient;
 pub(crate) mod request;
 pub(crate) mod round;

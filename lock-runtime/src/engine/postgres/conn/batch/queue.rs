@@ -184,18 +184,26 @@ mod tests {
     use std::task::{Context, Waker};
     use tokio::sync::oneshot;
 
-    fn push(queue: &RequestQueue, releases: usize, others: usize) {
-        for _ in 0..releases {
+    /// Returns where the callers of the releases await the replies.
+    fn push(
+        queue: &RequestQueue,
+        releases: usize,
+        others: usize,
+    ) -> Vec<oneshot::Receiver<Result<bool, EngineError>>> {
+        for _ in 0..others {
+            queue.push(Request::Notify(Vec::new()));
+        }
+        let release = |_| {
+            let (reply, caller) = oneshot::channel();
             queue.push(Request::Release(Release {
                 name: "row".into(),
                 token: Token::random(),
                 leaves: false,
-                recipient: ReleaseRecipient::None,
+                recipient: ReleaseRecipient::Caller(reply),
             }));
-        }
-        for _ in 0..others {
-            queue.push(Request::Notify(Vec::new()));
-        }
+            caller
+        };
+        (0..releases).map(release).collect()
     }
 
     /// Returns how many releases were taken, and how many others.
@@ -209,10 +217,10 @@ mod tests {
     #[test]
     fn a_round_takes_the_kind_of_which_more_wait() {
         let queue = RequestQueue::default();
-        push(&queue, 20, 7);
+        let _callers = push(&queue, 20, 7);
         assert!(queue.is_due(20) && !queue.is_due(21));
         assert_eq!(take(&queue, 10), (10, 0));
-        push(&queue, 0, 4);
+        let _callers = push(&queue, 0, 4);
         assert_eq!(take(&queue, 20), (0, 11));
         assert_eq!(take(&queue, 20), (10, 0));
         assert_eq!(take(&queue, 20), (0, 0));
@@ -231,14 +239,14 @@ mod tests {
                 reply,
             }));
         }
-        push(&queue, 1, 0);
+        let _callers = push(&queue, 1, 0);
         assert_eq!(take(&queue, 10), (1, 0));
     }
 
     #[test]
     fn the_other_kind_waits_for_some_rounds_only() {
         let queue = RequestQueue::default();
-        push(&queue, 1, 100);
+        let _callers = push(&queue, 1, 100);
         let rounds: Vec<_> = (0..PATIENCE + 2).map(|_| take(&queue, 10)).collect();
         let (others, releases) = ((0, 10), (1, 0));
         assert_eq!(rounds, [others, others, others, others, releases, others]);
@@ -252,19 +260,19 @@ mod tests {
             let mut context = Context::from_waker(Waker::noop());
             changed.poll(&mut context).is_ready()
         };
-        push(&queue, 1, 0);
+        let _callers = push(&queue, 1, 0);
         assert!(wakes());
         assert!(!queue.is_due(3));
-        push(&queue, 0, 1);
+        let _callers = push(&queue, 0, 1);
         assert!(!wakes());
-        push(&queue, 1, 0);
+        let _callers = push(&queue, 1, 0);
         assert!(wakes() && queue.is_due(3));
     }
 
     #[test]
     fn few_requests_are_taken_together() {
         let queue = RequestQueue::default();
-        push(&queue, 3, MANY - 4);
+        let _callers = push(&queue, 3, MANY - 4);
         assert_eq!(take(&queue, 10), (3, MANY - 4));
     }
 }

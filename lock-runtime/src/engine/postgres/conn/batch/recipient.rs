@@ -10,8 +10,6 @@ pub(crate) type ReplySender<T> = oneshot::Sender<Result<T, EngineError>>;
 pub(crate) enum ReleaseRecipient {
     Caller(ReplySender<bool>),
     Supervisor(UnconfirmedRelease),
-    /// The release is repeated, since a crash of the server may have undone it; its caller has had the reply.
-    None,
 }
 
 /// A background release. Dropping it hands it over to its supervisor, unless a reply has come.
@@ -26,7 +24,7 @@ impl ReleaseRecipient {
     pub(crate) fn is_wanted(&self) -> bool {
         match self {
             ReleaseRecipient::Caller(reply) => !reply.is_closed(),
-            ReleaseRecipient::Supervisor(_) | ReleaseRecipient::None => true,
+            ReleaseRecipient::Supervisor(_) => true,
         }
     }
 
@@ -34,7 +32,6 @@ impl ReleaseRecipient {
         match self {
             ReleaseRecipient::Caller(reply) => drop(reply.send(result)),
             ReleaseRecipient::Supervisor(release) => release.settle(result),
-            ReleaseRecipient::None => {}
         }
     }
 }

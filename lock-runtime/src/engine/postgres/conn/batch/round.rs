@@ -2,7 +2,6 @@
 
 use crate::engine::error::EngineErrorKind;
 use crate::engine::postgres::conn::batch::pending_tokens::PendingTokens;
-use crate::engine::postgres::conn::batch::recent_releases::Released;
 use crate::engine::postgres::conn::connect::Connection;
 use crate::engine::postgres::sql::schema::Schema;
 use crate::engine::postgres::wire::error::Failure;
@@ -30,8 +29,6 @@ pub(crate) struct Outcome {
     pub(crate) messages: Vec<String>,
     /// The server's time, if a statement reported it.
     pub(crate) at: Option<i64>,
-    /// The locks that were released.
-    pub(crate) released: Vec<Released>,
     /// The tokens whose acquisition or wait had a reply.
     pub(crate) settled: Vec<Token>,
     pub(crate) ends_connection: bool,
@@ -134,11 +131,6 @@ impl<'a> Round<'a> {
     ) -> Result<T, Failure> {
         let row = rows.first().ok_or_else(|| Failure::unexpected("no row"))?;
         row.try_get(name).map_err(|error| self.failure(&error))
-    }
-
-    /// Records locks that were released.
-    pub(crate) fn released(&self, released: impl Iterator<Item = Released>) {
-        self.outcome().released.extend(released);
     }
 
     /// Records tokens whose request is over, if the reply proves that.

@@ -1,7 +1,6 @@
 //! The rounds that are under way on one connection, in the order in which they were sent.
 
 use crate::engine::postgres::conn::batch::pending_tokens::PendingToken;
-use crate::engine::postgres::conn::batch::recent_releases::Released;
 use crate::engine::postgres::conn::batch::request::Request;
 use crate::engine::postgres::conn::batch::round::Round;
 use crate::engine::postgres::conn::batch::send::send;
@@ -15,20 +14,14 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::time::Instant;
 
-/// The part of a round that a later one sends again, unless this one ends in time.
-#[derive(Default)]
-pub(crate) struct Repeatable {
-    pub(crate) releases: Vec<Released>,
-    pub(crate) messages: Vec<String>,
-}
-
 /// A round under way. Dropping it leaves its requests without replies, which their callers notice.
 pub(crate) struct Sent<'a> {
     pub(crate) round: Arc<Round<'a>>,
     /// When it was sent.
     pub(crate) at: Timestamp,
     tokens: Vec<PendingToken>,
-    pub(crate) repeatable: Repeatable,
+    /// The messages to other processes, which a later round sends again unless this one ends in time.
+    pub(crate) messages: Vec<String>,
     /// The number of requests.
     pub(crate) size: usize,
     run: Pin<Box<Timeout<Run<'a>>>>,
@@ -42,7 +35,7 @@ impl<'a> Sent<'a> {
     pub(crate) fn new(
         round: Round<'a>,
         requests: Vec<Request>,
-        repeatable: Repeatable,
+        messages: Vec<String>,
         at: Timestamp,
         deadline: Instant,
     ) -> Sent<'a> {
@@ -55,7 +48,7 @@ impl<'a> Sent<'a> {
             round,
             at,
             tokens,
-            repeatable,
+            messages,
             size,
             run: Box::pin(timeout_at(deadline, run)),
             in_time: None,
