@@ -46,7 +46,6 @@ async fn managers_that_start_together_make_the_schema_once() {
         for n in 0..6 {
             let config = patient(server.url());
             managers.spawn(async move {
-                // It waits for two seconds for one that makes the schema.
                 let locks = connected(config).await;
                 use_once(&locks, &format!("row:{n}")).await;
                 locks.shutdown().await;
@@ -74,6 +73,8 @@ async fn schema_that_was_made_meanwhile_is_used() {
     eventually("the second waits", || server.query::<usize>(waits) > 0);
     let ddl = lock_runtime::postgres::schema("distributed_lock").unwrap();
     first.batch_execute(&(ddl + RIGHTS)).await.unwrap();
+    // As long as the connect timeout, that one may wait for a slow server.
+    tokio::time::sleep(millis(2500)).await;
     first.commit().await.unwrap();
     second.await.unwrap();
 }

@@ -4,20 +4,24 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::postgres::sql::schema::{Schema, VERSION};
 use crate::engine::postgres::wire::error::connecting;
 use crate::engine::postgres::wire::values::Parameters;
+use crate::util::time::now;
+use tokio::time::Instant;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
 
-/// Fails unless the schema is there, in the version of this client. With `create`, makes it if it is missing.
+/// Fails unless the schema is there, in the version of this client. With `create`, makes it if it is missing, or waits until
+/// another client has made it: until the deadline.
 pub(crate) async fn set_up(
     client: &Client,
     schema: &Schema,
     create: bool,
+    deadline: Instant,
 ) -> Result<(), EngineError> {
     if is_made(client, schema).await? {
         return Ok(());
     }
     match create {
-        true => make(client, schema).await,
+        true => make(client, schema, deadline).await,
         false => Err(rejected(format!(
             "no service has used locks in this database, which has no schema `{}`; check that it is the right one, or run {} as \
              a role that may",
@@ -72,16 +76,18 @@ fn version(comment: &str) -> Option<u32> {
 }
 
 /// In one transaction: two clients that define a function at once would fail. A client that has gone is noticed only when
-/// its statement ends.
-async fn make(client: &Client, schema: &Schema) -> Result<(), EngineError> {
+/// its statement ends: before the deadline, so that the error says what it has waited for.
+async fn make(client: &Client, schema: &Schema, deadline: Instant) -> Result<(), EngineError> {
     let failure = |error: &Error| {
         let error = connecting(error);
         EngineError::new(error.kind, unmade(schema, &error.to_string()))
     };
-    let begin = schema.sql(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = '2s'; \
+    let patience = deadline.saturating_duration_since(now()) * 9 / 10;
+    let begin = schema.sql(&format!(
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeout = {}; \
          SELECT pg_advisory_xact_lock(hashtextextended('distributed_lock schema', 0))",
-    );
+        patience.as_millis().clamp(1, 3_600_000),
+    ));
     let begun = client.batch_execute(&begin).await;
     begun.map_err(|error| failure(&error))?;
     // Another client may have made it meanwhile, perhaps as another role.

@@ -28,6 +28,7 @@ use crate::util::time::{deadline_in, timeout_at};
 use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
+use tokio::time::Instant;
 
 /// How much longer than the command timeout the server may take before it ignores a request.
 const VOID_MARGIN: Duration = Duration::from_millis(500);
@@ -136,7 +137,7 @@ impl Driver {
         let (read, deadline) = (self.clock.now(), self.timeouts.end_of_try(timeout));
         let open = Connection::open(self.io, servers, address, deadline, wake);
         let mut connection = open.await?;
-        let Ok(prepared) = timeout_at(deadline, self.prepare(&connection)).await else {
+        let Ok(prepared) = timeout_at(deadline, self.prepare(&connection, deadline)).await else {
             let words = format!("the server did not reply within {timeout:?}");
             return Err(EngineError::new(EngineErrorKind::NotConnected, words));
         };
@@ -146,7 +147,11 @@ impl Driver {
     }
 
     /// Makes a connection fit for requests: ends the backends of earlier ones, and checks that the schema is there.
-    async fn prepare(&mut self, connection: &Connection) -> Result<Prepared, EngineError> {
+    async fn prepare(
+        &mut self,
+        connection: &Connection,
+        deadline: Instant,
+    ) -> Result<Prepared, EngineError> {
         let client = &connection.client;
         if self.stale.end(client).await? {
             self.pending.backends_ended();
@@ -157,7 +162,7 @@ impl Driver {
             check_permissions,
             ..
         } = &*self.address;
-        set_up(client, schema, *create_schema).await?;
+        set_up(client, schema, *create_schema, deadline).await?;
         if *check_permissions {
             check_rights(client, schema).await?;
             // A connection that replaces another one has locks to renew, which need no queue.
