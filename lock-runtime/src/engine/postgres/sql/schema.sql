@@ -76,14 +76,13 @@ CREATE UNLOGGED TABLE IF NOT EXISTS distributed_lock.waiting (
         autovacuum_vacuum_cost_delay = 0);
 
 -- The tokens from which a lock was taken lately, which enter its queue no more. An acquisition is sent once, so that the
--- token of one that comes later is not known yet. All roles may read it.
+-- token of one that comes later is not known yet.
 CREATE TABLE IF NOT EXISTS distributed_lock.taken (
     name       text COLLATE "C" NOT NULL,
     token      text COLLATE "C" NOT NULL,
     expires_at timestamptz NOT NULL,
     PRIMARY KEY (name, token)
 );
-GRANT SELECT ON distributed_lock.taken TO PUBLIC;
 
 -- How many standbys acknowledge a commit. Without backslashes, which may be escapes: `standard_conforming_strings`.
 CREATE OR REPLACE FUNCTION distributed_lock.replicas_1() RETURNS int LANGUAGE sql AS $$

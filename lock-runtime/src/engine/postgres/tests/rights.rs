@@ -16,6 +16,7 @@ const LOCKS_ALONE: &str = "
     GRANT USAGE ON SCHEMA distributed_lock TO clerk_of_distributed_lock;
     GRANT SELECT, INSERT, UPDATE, DELETE ON distributed_lock.held, distributed_lock.waiting
         TO clerk_of_distributed_lock;
+    GRANT SELECT ON distributed_lock.taken TO clerk_of_distributed_lock;
     GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA distributed_lock TO clerk_of_distributed_lock";
 
 impl Space {
@@ -59,11 +60,10 @@ pub(super) async fn role_without_the_rights_of_operators_has_locks(space: Space)
     assert!(inspection.warnings.is_empty());
 }
 
-/// All roles have it, unless it is revoked.
 pub(super) async fn right_that_locks_need_is_named(space: Space) {
     let _owner = space.peer().await;
     let config = space.make_clerk();
-    space.execute("REVOKE SELECT ON distributed_lock.taken FROM PUBLIC");
+    space.execute("REVOKE SELECT ON distributed_lock.taken FROM clerk_of_distributed_lock");
     let (io, id) = (IoThread::start().unwrap(), ProcessId::random());
     let opened = config.open(io, Clock::System, id, Arc::new(drop)).await;
     let words = format!("{:?}", opened.err().unwrap());
