@@ -1,4 +1,4 @@
-//! The connection for messages is replaced without a moment in which its process counts as dead, or misses a message.
+//! The connection for messages is replaced, and no waiter of its process misses for long what was sent meanwhile.
 
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::{Postgres, url_at};
@@ -23,6 +23,14 @@ pub(super) fn until_listening(server: &Postgres, key: &str) -> String {
     found.unwrap()
 }
 
+/// Returns the backends that listen.
+fn listening(server: &Postgres) -> Vec<u32> {
+    let pids =
+        "SELECT pid FROM pg_stat_activity WHERE query LIKE '%LISTEN%' AND pid <> pg_backend_pid()";
+    let rows = server.rows(pids).concat();
+    rows.iter().map(|pid| pid.parse().unwrap()).collect()
+}
+
 /// A frozen backend is like one whose client is gone without a word: it keeps what it has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_hangs_does_not_keep_its_process_from_listening() {
@@ -36,15 +44,17 @@ async fn a_backend_that_hangs_does_not_keep_its_process_from_listening() {
         let guard = locks.lock("row").acquire().await.unwrap();
         let waiter = tokio::spawn(other.lock("row").acquire());
         server.until_waiting("row", 1);
-        if let Some(frozen) = &frozen {
-            replaced = comes_true_within(millis(700), || {
-                channel(&server, "row").is_some_and(|now| now != *frozen)
-            });
+        if let Some(frozen) = frozen {
+            let others = || listening(&server).iter().any(|pid| *pid != frozen);
+            replaced = comes_true_within(millis(700), others);
         } else {
-            frozen = Some(until_listening(&server, "row"));
-            let listening = "SELECT pid FROM pg_stat_activity WHERE query LIKE '%LISTEN%'
-                AND pid <> pg_backend_pid()";
-            stop(server.query(listening));
+            until_listening(&server, "row");
+            let pid = listening(&server)[0];
+            frozen = Some(pid);
+            stop(pid);
+        }
+        if replaced {
+            until_listening(&server, "row");
         }
         guard.release().await.unwrap();
         let guard = soon(waiter).await.unwrap().unwrap();
@@ -58,31 +68,21 @@ async fn a_backend_that_hangs_does_not_keep_its_process_from_listening() {
     assert_eq!(server.query::<usize>(waits), 0, "backends wait for a lock");
 }
 
-/// When a message was missed, the connection is replaced. Other waiters of the process listen on the old one until
-/// they have asked again.
+/// When a message was missed, the connection is replaced. Other waiters of the process keep their channel.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_is_never_without_its_channel() {
+async fn a_connection_that_missed_a_message_is_replaced() {
     let server = Postgres::start();
-    let requests = Proxy::to(server.port());
-    let url = format!(
-        "{}?listen=127.0.0.1:{}",
-        url_at(requests.port()),
-        server.port()
-    );
     let locks = connected(patient(server.url())).await;
-    let other = connected(patient(url)).await;
+    let other = connected(patient(server.url())).await;
     let guard = locks.lock("two").acquire().await.unwrap();
     let two = tokio::spawn(other.lock("two").acquire());
-    let before = until_listening(&server, "two");
-    requests.delay_requests(millis(100));
+    let channel = until_listening(&server, "two");
+    let before = listening(&server);
     // Within the time of a grant, the missed message may have been for a connection before this one.
     tokio::time::sleep(millis(2100)).await;
-    let deaf = "SELECT count(*) FROM distributed_lock.waiting WHERE channel IS NOT NULL AND NOT EXISTS (
-        SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND ((classid::bigint << 32) | objid::bigint)
-            = hashtextextended('distributed_lock listens ' || channel, 0))";
     let replaced = || {
-        assert_eq!(server.query::<usize>(deaf), 0, "no process listens");
-        channel(&server, "two").is_some_and(|now| now != before)
+        let now = listening(&server);
+        now.len() == 1 && now != before
     };
     // Nothing is missed if the waiter asks when the grant has ended.
     for _ in 0..5 {
@@ -102,10 +102,46 @@ async fn a_waiter_is_never_without_its_channel() {
             break;
         }
     }
-    assert!(replaced(), "the waiter listens elsewhere");
+    assert!(replaced(), "the process listens elsewhere, and only there");
+    assert_eq!(until_listening(&server, "two"), channel);
     guard.release().await.unwrap();
     let guard = soon(two).await.unwrap().unwrap();
     guard.release().await.unwrap();
+}
+
+/// The server may end a connection while its process waits: then another one listens, and the grant comes by a message.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_waiter_whose_connection_for_messages_was_ended_is_told() {
+    let server = Postgres::start();
+    let network = Proxy::recording(server.port());
+    let listen = format!("?listen=127.0.0.1:{}", server.port());
+    let locks = connected(patient(server.url())).await;
+    let other = connected(patient(url_at(network.port()) + &listen)).await;
+    let mut is_told = false;
+    for _ in 0..10 {
+        let guard = locks.lock("row").acquire().await.unwrap();
+        let waiter = tokio::spawn(other.lock("row").acquire());
+        // A request of a waiter contains its channel.
+        let channel = until_listening(&server, "row");
+        let ended = listening(&server)[0];
+        server.execute(&format!("SELECT pg_terminate_backend({ended})"));
+        eventually(
+            "another connection listens, alone",
+            || matches!(listening(&server)[..], [pid] if pid != ended),
+        );
+        // By then it asks less often.
+        tokio::time::sleep(millis(700)).await;
+        assert_eq!(until_listening(&server, "row"), channel);
+        let asked = network.sent(&channel);
+        guard.release().await.unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
+        is_told = network.sent(&channel) == asked;
+        guard.release().await.unwrap();
+        if is_told {
+            break;
+        }
+    }
+    assert!(is_told, "it asks each time");
 }
 
 /// Otherwise it would be passed over, and lose its place, until it asks again.

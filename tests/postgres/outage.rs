@@ -7,7 +7,7 @@ use tokio_postgres::NoTls;
 use super::fixture::Fixture;
 use lock_test_support::manager::{connected, refusal, until_pinged, until_renewed, use_once};
 use lock_test_support::postgres::Postgres;
-use lock_test_support::time::{Timed, millis, patient, soon};
+use lock_test_support::time::{millis, patient, soon};
 
 /// The queue is not written to the disk. A crash of the server empties it, and waiters enter it again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 /// Delays that double up to a maximum. Each is drawn at random from its upper half, so that processes that
 /// failed together do not retry together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Backoff {
     next: Duration,
     max: Duration,

@@ -72,7 +72,7 @@ impl Engine for PostgresEngine {
     }
 
     fn listen(&self) {
-        self.listener.keep();
+        self.listener.begin();
     }
 
     fn inspect(

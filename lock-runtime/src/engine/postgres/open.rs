@@ -7,6 +7,7 @@ use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::batch::driver::drive;
 use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::conn::listen::listener::Listener;
+use crate::engine::postgres::conn::listen::subscriber::Subscriber;
 use std::sync::Arc;
 
 pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
@@ -47,19 +48,13 @@ async fn connect(
         events,
     )
     .await?;
-    let listener = Listener::start(
-        io,
-        address.clone(),
-        timeouts.clone(),
-        process,
-        queue,
-        handler,
-    );
+    let (of_listener, limits) = (address.clone(), timeouts.clone());
+    let subscriber = Subscriber::new(io, of_listener, limits, process, queue, handler);
     Ok(PostgresEngine {
         io,
         address,
         timeouts,
         requests,
-        listener,
+        listener: Listener::new(subscriber),
     })
 }

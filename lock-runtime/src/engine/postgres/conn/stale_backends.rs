@@ -14,7 +14,7 @@ const PATIENCE: Duration = Duration::from_millis(100);
 /// More are not remembered.
 const MAX: usize = 100;
 
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(crate) struct StaleBackends(Vec<Backend>);
 
 impl StaleBackends {

@@ -24,7 +24,6 @@ impl PostgresEngine {
         deadline: Instant,
     ) -> Result<EnqueueReply, EngineError> {
         let channel = self.listener.channel().await;
-        let channel = channel.as_deref();
         let parameters = vec![
             parameter(stored(&claim.name).into_owned(), Type::TEXT),
             parameter(text(claim.token), Type::TEXT),

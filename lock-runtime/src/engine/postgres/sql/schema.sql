@@ -181,6 +181,7 @@ DECLARE
     first distributed_lock.waiting;
     behind distributed_lock.waiting;
     passed bigint := 0;
+    listens bigint;
     fits boolean;
     t timestamptz;
     lease bigint;
@@ -195,9 +196,11 @@ BEGIN
                 RETURN messages;
             END IF;
             EXIT WHEN first.token = asker;
-            -- A process that listens has this lock as long as it lives. Without the lock it is passed over, and keeps its
-            -- place for a moment, since its connection may have to be replaced.
-            IF pg_try_advisory_xact_lock_shared(hashtextextended('distributed_lock listens ' || first.channel, 0)) THEN
+            -- A process has this lock as long as it listens; its connections share it. Without the lock it is passed over, and
+            -- keeps its place for a moment, since its connection may have to be replaced. The lock is given up at once, or
+            -- other requests would take this one for the process.
+            listens := hashtextextended('distributed_lock listens ' || first.channel, 0);
+            IF (CASE WHEN pg_try_advisory_lock(listens) THEN pg_advisory_unlock(listens) END) THEN
                 first.alive_until := least(first.alive_until, first.asked_at + interval '3 s');
                 UPDATE distributed_lock.waiting w SET alive_until = first.alive_until
                     WHERE w.name = lock_name AND w.place = first.place;

@@ -1,66 +1,53 @@
-//! The connections that listen: one that works, one that is to replace it, and the one before.
+//! Makes the connections that listen, one after the other: on a channel of this process, on the one on which it is recalled,
+//! and on the one on which all processes are asked.
 //!
-//! The one before is kept until no claim in a queue names its channel any more.
+//! An advisory lock shows others that this process listens. Its connections share the lock, so that a backend which hangs,
+//! and can't be ended, keeps no later one waiting.
 
+use crate::engine::common::message::Dialect;
+use crate::engine::common::upkeep::Connect;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::batch::queue::RequestQueue;
 use crate::engine::postgres::conn::batch::request::Request;
-use crate::engine::postgres::conn::listen::status::{SharedStatus, Status};
-use crate::engine::postgres::conn::listen::subscription::{
-    Event, MESSAGES, Subscription, subscribe,
-};
-use crate::engine::timeouts::{GRANT_TTL, Timeouts, WAITER_TTL};
+use crate::engine::postgres::conn::connect::{Connection, MessageHandler};
+use crate::engine::postgres::conn::listen::subscription::{Hearing, Listening, Subscription};
+use crate::engine::postgres::conn::stale_backends::StaleBackends;
+use crate::engine::postgres::keys::original;
+use crate::engine::postgres::wire::error::connecting;
+use crate::engine::timeouts::Timeouts;
 use crate::process::ProcessId;
-use crate::trace;
 use crate::util::backoff::Backoff;
-use crate::util::io_thread::{AbortOnDrop, IoThread};
-use crate::util::time::{deadline_in, elapsed_since, now, timeout_at};
+use crate::util::io_thread::IoThread;
+use crate::util::time::{deadline_in, now, timeout_at};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::mpsc;
-use tokio::time::Instant;
+use tokio::sync::watch;
+use tokio_postgres::AsyncMessage;
+use uuid::Uuid;
 
-/// How long the connection is kept while no claim waits.
-const IDLE: Duration = Duration::from_secs(60);
 /// How long a message to itself may take.
 const ECHO: Duration = Duration::from_secs(1);
 
-/// The connection that is to replace the present one.
-enum Successor {
-    /// None is needed.
-    None,
-    /// The last one failed, and another one follows then.
-    At(Instant),
-    UnderWay {
-        number: u64,
-        until: Instant,
-        /// Connected; its own message has not arrived.
-        subscription: Option<Box<Subscription>>,
-        _task: AbortOnDrop,
-    },
-}
+pub(crate) const MESSAGES: Dialect = Dialect {
+    lease: Duration::from_micros,
+    name: original,
+};
 
+#[derive(Clone)]
 pub(crate) struct Subscriber {
-    io: IoThread,
-    address: Arc<Address>,
-    timeouts: Timeouts,
+    pub(crate) io: IoThread,
+    pub(crate) address: Arc<Address>,
+    pub(crate) timeouts: Timeouts,
+    pub(crate) channel: Arc<str>,
     process: ProcessId,
-    shared: Arc<SharedStatus>,
+    /// Takes the message to itself.
     queue: Arc<RequestQueue>,
     handler: EventHandler,
-    sender: mpsc::UnboundedSender<Event>,
-    events: mpsc::UnboundedReceiver<Event>,
-    /// The number of connections so far.
-    connections: u64,
-    successor: Successor,
-    backoff: Backoff,
-    present: Option<Box<Subscription>>,
-    /// The one before, and until when it is kept.
-    before: Option<(Box<Subscription>, Instant)>,
-    /// `None` until messages have arrived once: behind a pooler they never do.
-    log: Option<trace::Connection>,
+    stale: StaleBackends,
+    /// For how long claims poll when no message has arrived.
+    pauses: Backoff,
 }
 
 impl Subscriber {
@@ -68,209 +55,110 @@ impl Subscriber {
         io: IoThread,
         address: Arc<Address>,
         timeouts: Timeouts,
-        (process, shared): (ProcessId, Arc<SharedStatus>),
+        process: ProcessId,
         queue: Arc<RequestQueue>,
         handler: EventHandler,
     ) -> Subscriber {
-        let (sender, events) = mpsc::unbounded_channel();
         Subscriber {
             io,
             address,
             timeouts,
+            channel: format!("lock_{}", Uuid::new_v4().simple()).into(),
             process,
-            shared,
             queue,
             handler,
-            sender,
-            events,
-            connections: 0,
-            successor: Successor::None,
-            backoff: pauses(),
-            present: None,
-            before: None,
-            log: None,
+            stale: StaleBackends::default(),
+            pauses: pauses(),
         }
     }
 
-    /// Returns where to send events.
-    pub(crate) fn sender(&self) -> mpsc::UnboundedSender<Event> {
-        self.sender.clone()
+    /// Ends the backends of earlier connections, which others would take for this process, and listens.
+    async fn listen(&mut self, connection: &Connection) -> Result<(), EngineError> {
+        self.stale.end(&connection.client).await?;
+        self.stale.add(connection.backend);
+        let (schema, channel) = (&self.address.schema, &self.channel);
+        let lock = schema.sql(&format!(
+            "SELECT pg_advisory_lock_shared(hashtextextended('distributed_lock listens {channel}', 0))"
+        ));
+        let (asks, recalls) = (schema.asks(), schema.recalls(self.process));
+        let listen = format!("{lock}; LISTEN {channel}; LISTEN {asks}; LISTEN {recalls}");
+        let listening = connection.client.batch_execute(&listen).await;
+        listening.map_err(|error| connecting(&error))
     }
 
-    /// Runs until the listener is dropped.
-    pub(crate) async fn run(&mut self) {
-        loop {
-            let event = match self.next_time() {
-                Some(time) => timeout_at(time, self.events.recv()).await,
-                None => Ok(self.events.recv().await),
+    /// Returns the handler of messages. Others know the channels `asks` and `recalls`.
+    fn on_message(&self, hearing: Arc<watch::Sender<Hearing>>) -> MessageHandler {
+        let schema = &self.address.schema;
+        let (asks, recalls) = (schema.asks(), schema.recalls(self.process));
+        let handler = self.handler.clone();
+        let set = move |it| _ = hearing.send_replace(it);
+        Box::new(move |message| {
+            let message = match message {
+                Some(AsyncMessage::Notification(message)) => message,
+                Some(_) => return,
+                None => return set(Hearing::Ended),
             };
-            match event {
-                Ok(Some(Event::Closed) | None) => return,
-                Ok(Some(event)) => self.on_event(event),
-                Err(_) => self.on_time(),
+            let event = match (message.channel(), message.payload()) {
+                (channel, text) if channel == asks => Some(EngineEvent::Asked(text.into())),
+                (channel, text) if channel == recalls => MESSAGES.parse_recall(text),
+                (_, "echo") => return set(Hearing::Proven),
+                (_, text) => MESSAGES.parse(text),
+            };
+            if let Some(event) = event {
+                handler(event);
             }
+        })
+    }
+
+    fn polling(&mut self) -> Arc<Subscription> {
+        Arc::new(Subscription::Polling(deadline_in(self.pauses.pause())))
+    }
+}
+
+impl Connect for Subscriber {
+    type Connection = Subscription;
+
+    /// Messages arrive once one has that this process sends to itself over the connection for requests, which may lead to
+    /// another server.
+    async fn connect(&mut self, timeout: Duration) -> Result<Arc<Subscription>, EngineError> {
+        let address = self.address.clone();
+        let known_by = self.timeouts.credentials_by();
+        let login = address.credentials.get(self.io, known_by).await?;
+        let hearing = Arc::new(watch::Sender::new(Hearing::Unknown));
+        let (until, on_message) = (deadline_in(timeout), self.on_message(hearing.clone()));
+        let (servers, of) = (&address.listen, (&*address, login));
+        let connection = Connection::open(self.io, servers, of, until, on_message).await?;
+        // No message passes a pooler, and a setting made there stays.
+        if !connection.backend.is_own {
+            return Ok(self.polling());
         }
-    }
-
-    fn on_event(&mut self, event: Event) {
-        match event {
-            Event::Wanted if self.shared.is_idle() => {
-                self.shared.set(Status::Starting);
-                self.connect();
-            }
-            Event::Replace if self.may_be_replaced() => self.connect(),
-            Event::Opened(of, opened) => self.on_opened(of, opened),
-            Event::Message(of, message) if message == "echo" => self.on_echo(of),
-            Event::Message(_, message) => {
-                if let Some(event) = MESSAGES.parse(&message) {
-                    (self.handler)(event);
-                }
-            }
-            Event::Asked(text) => (self.handler)(EngineEvent::Asked(text)),
-            Event::Ended(of) => self.on_end(of),
-            Event::Wanted | Event::Replace | Event::Closed => {}
+        match timeout_at(until, self.listen(&connection)).await {
+            Ok(listening) => listening?,
+            Err(_) => return Err(failed("the server did not reply in time")),
         }
-    }
-
-    /// Returns `false` if the message may have been sent to the connection before: a grant that lasts is no news.
-    fn may_be_replaced(&self) -> bool {
-        let lasts = |present: &Subscription| elapsed_since(present.since) > GRANT_TTL;
-        matches!(self.successor, Successor::None) && self.present.as_deref().is_some_and(lasts)
-    }
-
-    fn connect(&mut self) {
-        self.connections += 1;
-        let number = self.connections;
-        let (io, address) = (self.io, self.address.clone());
-        let (timeouts, sender) = (self.timeouts.clone(), self.sender.clone());
-        let (timeout, process) = (timeouts.connect, self.process);
-        let task = self.io.spawn(async move {
-            let subscription = subscribe(io, &address, &timeouts, process, number, &sender).await;
-            let _ = sender.send(Event::Opened(number, subscription.map(Box::new)));
-        });
-        self.successor = Successor::UnderWay {
-            number,
-            // Later than the task ends, which sends its event unless it panics.
-            until: deadline_in(timeout * 3 + ECHO),
-            subscription: None,
-            _task: AbortOnDrop(task.abort_handle()),
-        };
-    }
-
-    fn on_opened(&mut self, of: u64, opened: Result<Box<Subscription>, EngineError>) {
-        let Successor::UnderWay {
-            number,
-            until,
-            subscription,
-            ..
-        } = &mut self.successor
-        else {
-            return;
-        };
-        match opened {
-            _ if *number != of => {}
-            Ok(opened) => {
-                let echo = format!("{} echo", opened.channel);
-                *until = deadline_in(ECHO);
-                *subscription = Some(opened);
-                self.queue.push(Request::Notify(vec![echo]));
-            }
-            Err(error) => self.on_failure(&error),
+        let echo = format!("{} echo", self.channel);
+        self.queue.push(Request::Notify(vec![echo]));
+        let mut heard = hearing.subscribe();
+        let heard = heard.wait_for(|it| *it != Hearing::Unknown);
+        if timeout_at(deadline_in(ECHO), heard).await.is_err() {
+            return Ok(self.polling());
         }
+        if *hearing.borrow() == Hearing::Ended {
+            return Err(failed("the connection has ended"));
+        }
+        self.pauses = pauses();
+        Ok(Arc::new(Subscription::Listening(Listening {
+            since: now(),
+            hearing,
+            handler: self.handler.clone(),
+            _connection: Box::new(connection),
+        })))
     }
 
-    fn on_echo(&mut self, of: u64) {
-        if let Successor::UnderWay {
-            number,
-            subscription,
-            ..
-        } = &mut self.successor
-            && *number == of
-            && let Some(heard) = subscription.take()
-        {
-            self.shared.set(Status::Listening(heard.channel.clone()));
-            self.successor = Successor::None;
-            let log = self.log.get_or_insert_default();
-            log.made(&self.address.listen, "messages");
-            self.backoff = pauses();
-            self.keep_as_before();
-            self.present = Some(heard);
-            // All claims ask again, and name the new channel.
+    /// Lets all claims ask again, and name the channel.
+    fn connected(&mut self, subscription: &Arc<Subscription>) {
+        if subscription.hears() {
             (self.handler)(EngineEvent::Resubscribed);
-        }
-    }
-
-    fn on_end(&mut self, of: u64) {
-        let is_it = |it: &Subscription| it.number == of;
-        if self.before.as_ref().is_some_and(|(it, _)| is_it(it)) {
-            self.before = None;
-        }
-        if self.present.as_deref().is_some_and(is_it) {
-            self.present = None;
-            if matches!(self.successor, Successor::None) {
-                self.successor = Successor::At(deadline_in(self.backoff.pause()));
-            }
-            self.report_down();
-        }
-        if matches!(&self.successor, Successor::UnderWay { number, .. } if *number == of) {
-            self.on_failure(&failed("the connection has ended"));
-        }
-    }
-
-    fn on_failure(&mut self, error: &EngineError) {
-        if let Some(log) = &mut self.log {
-            log.failed(&self.address.listen, "messages", error);
-        }
-        self.successor = Successor::At(deadline_in(self.backoff.pause()));
-        // It was to be replaced.
-        self.keep_as_before();
-        self.report_down();
-    }
-
-    fn keep_as_before(&mut self) {
-        if let Some(present) = self.present.take() {
-            // A claim that has not asked again for this long has left its queue.
-            self.before = Some((present, deadline_in(WAITER_TTL)));
-        }
-    }
-
-    /// Lets all claims ask again, without a channel: a claim with a channel to which no process listens counts as dead.
-    fn report_down(&self) {
-        let before = self.shared.set(Status::Down);
-        if matches!(before, Status::Listening(_)) {
-            (self.handler)(EngineEvent::Resubscribed);
-        }
-    }
-
-    /// Returns when something is to be done without an event.
-    fn next_time(&self) -> Option<Instant> {
-        let successor = match &self.successor {
-            Successor::None => None,
-            Successor::At(time) => Some(*time),
-            Successor::UnderWay { until, .. } => Some(*until),
-        };
-        let before = self.before.as_ref().map(|(_, until)| *until);
-        let used = self.present.as_ref().and_then(|_| self.shared.used());
-        let unused = used.map(|used| used + IDLE * 11 / 10);
-        [successor, before, unused].into_iter().flatten().min()
-    }
-
-    fn on_time(&mut self) {
-        let now = now();
-        if self.before.as_ref().is_some_and(|(_, until)| *until <= now) {
-            self.before = None;
-        }
-        if self.shared.is_unused_for(IDLE) {
-            self.successor = Successor::None;
-            self.present = None;
-            self.shared.set(Status::Idle);
-        }
-        match &self.successor {
-            Successor::At(time) if *time <= now => self.connect(),
-            Successor::UnderWay { until, .. } if *until <= now => {
-                self.on_failure(&failed("no message has arrived"));
-            }
-            _ => {}
         }
     }
 }
