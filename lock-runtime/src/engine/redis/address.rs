@@ -1,14 +1,15 @@
 //! A server's address, and how to connect to it.
 
 use crate::config::Config;
-use crate::credentials::Login;
 use crate::engine::credentials::Credentials;
 #[cfg(feature = "tls")]
 use crate::engine::tls::{Encrypted, client_config, encrypt, has_certificates};
 use crate::engine::url::{NodeAddress, format_address};
 use crate::error::LockError;
 use redis::io::tcp::{TcpSettings, socket2::TcpKeepalive};
-use redis::{ConnectionAddr, ConnectionInfo, IntoConnectionInfo, RedisConnectionInfo};
+use redis::{
+    ConnectionAddr, ConnectionInfo, IntoConnectionInfo, ProtocolVersion, RedisConnectionInfo,
+};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -139,16 +140,10 @@ impl Address {
         self.info.tcp_settings()
     }
 
-    /// Returns what a connection begins with, which logs in like that.
-    pub(crate) fn greeting(&self, login: Option<Login>) -> RedisConnectionInfo {
-        let mut greeting = self.info.redis_settings().clone();
-        if let Some((user, password)) = login {
-            greeting = greeting.set_password(password);
-            if !user.is_empty() {
-                greeting = greeting.set_username(user);
-            }
-        }
-        greeting
+    /// Returns the database, and the protocol that the URL names.
+    pub(crate) fn database(&self) -> (i64, ProtocolVersion) {
+        let settings = self.info.redis_settings();
+        (settings.db(), settings.protocol())
     }
 }
 
@@ -156,8 +151,7 @@ fn with_settings(info: ConnectionInfo) -> ConnectionInfo {
     let from_url = info.redis_settings();
     let redis = RedisConnectionInfo::default()
         .set_db(from_url.db())
-        .set_protocol(from_url.protocol())
-        .set_lib_name("lock-runtime", env!("CARGO_PKG_VERSION"));
+        .set_protocol(from_url.protocol());
     let keepalive = TcpKeepalive::new()
         .with_time(Duration::from_secs(10))
         .with_interval(Duration::from_secs(5));

@@ -3,6 +3,7 @@
 use crate::engine::error::EngineError;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::wire::encode::command;
 use redis::Value;
 use tokio::time::Instant;
 
@@ -10,8 +11,7 @@ impl RedisEngine {
     /// Sends a text to all processes that listen. A cluster forwards it to all of its nodes.
     pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
         let channel = self.keys.asks();
-        let mut publish = redis::cmd("PUBLISH");
-        publish.arg(&channel).arg(text);
+        let publish = command(&["PUBLISH", &channel, text]);
         let published = self.command::<Value>(Via::IoThread, &channel, publish, deadline);
         published.await.map(drop)
     }

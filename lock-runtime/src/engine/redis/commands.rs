@@ -2,12 +2,13 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::RedisEngine;
-use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
+use crate::engine::redis::conn::request::{Content, Envelope, Reply, Via};
 use crate::engine::redis::scripts::Script;
 use crate::engine::redis::wire::error::is_server_error;
 use crate::engine::redis::wire::reply::decode;
 use crate::engine::request::Claim;
 use redis::{Cmd, FromRedisValue, ServerErrorKind};
+use std::sync::Arc;
 use tokio::time::Instant;
 
 impl RedisEngine {
@@ -34,8 +35,9 @@ impl RedisEngine {
         command: Cmd,
         deadline: Instant,
     ) -> Result<T, EngineError> {
-        let request = Request::from(command);
-        let reply = self.router.send(lock, &request.by(via, deadline)).await;
+        let command = Arc::new(command);
+        let envelope = Content::Command(&command).by(via, deadline);
+        let reply = self.router.send(lock, &envelope).await;
         decode(reply?.value)
     }
 

@@ -5,10 +5,8 @@ use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::address::Address;
 use crate::engine::redis::check::Inspector;
-use crate::engine::redis::conn::connect::{Connector, Pipelining, SendMode};
+use crate::engine::redis::conn::connect::Connector;
 use crate::engine::redis::conn::subscription::Subscription;
-use crate::engine::redis::keys::Keys;
-use crate::engine::redis::scripts::Scripts;
 use crate::engine::redis::topology::Topology;
 use crate::engine::redis::topology::cluster::seeds::SeedNodes;
 use crate::engine::redis::topology::router::Router;
@@ -76,22 +74,14 @@ impl RedisEngine {
             ..
         } = opening;
         let cluster = matches!(topology, Topology::Cluster(_));
-        let keys = Keys::new(&config.prefix, cluster);
-        let keys = keys.map_err(|reason| EngineError::new(EngineErrorKind::Rejected, reason))?;
-        let scripts = Arc::new(Scripts::new(cluster));
-        let pipelining = Pipelining {
-            encoding: Arc::new(Encoding {
-                keys: keys.clone(),
-                scripts: scripts.clone(),
-            }),
-            runtime: None,
-            wait: None,
-        };
-        let send_mode = SendMode::Pipelined(pipelining);
+        let encoding = Encoding::new(&config.prefix, cluster)
+            .map_err(|reason| EngineError::new(EngineErrorKind::Rejected, reason))?;
+        let (keys, scripts) = (encoding.keys.clone(), encoding.scripts.clone());
+        let encoding = Arc::new(encoding);
         let connector = Connector {
             optional_commands: scripts.load(),
             handler: handler.clone(),
-            ..Connector::new(io, topology.discovery(), timeouts.clone(), send_mode)
+            ..Connector::new(io, topology.discovery(), timeouts.clone(), encoding.clone())
         };
         let subscription = Subscription::new(&connector, &keys, process, handler.clone());
         let router = match &topology {
@@ -107,6 +97,7 @@ impl RedisEngine {
                 io,
                 topology,
                 timeouts: timeouts.clone(),
+                encoding,
             },
         };
         if config.check_permissions {

@@ -3,6 +3,7 @@
 use crate::engine::error::EngineError;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::wire::encode::command;
 use crate::util::join_all::join_all;
 use redis::Value;
 use tokio::time::Instant;
@@ -14,8 +15,7 @@ impl RedisEngine {
         let slots = self.router.a_slot_of_each_master().into_iter();
         let pings = slots.map(async |slot| {
             let key = self.keys.never_in(slot);
-            let mut write = redis::cmd("SET");
-            write.arg(&key).arg("").arg("XX");
+            let write = command(&["SET", &key, "", "XX"]);
             let reply = self.command::<Value>(Via::Runtime, &key, write, deadline);
             reply.await.map(drop)
         });

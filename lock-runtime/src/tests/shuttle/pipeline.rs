@@ -5,9 +5,9 @@ use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
 use crate::engine::redis::conn::batch::Many;
 use crate::engine::redis::conn::batch::effects::Effects;
 use crate::engine::redis::conn::batch::slab::Outcome;
-use crate::engine::redis::conn::batch::tests::{Ends, Log, Store, acquire, command};
+use crate::engine::redis::conn::batch::tests::{Ends, Log, Store, attempt, command_of};
 use crate::engine::redis::conn::pipeline::Pipeline;
-use crate::engine::redis::conn::request::{Envelope, Via};
+use crate::engine::redis::conn::request::{Content, Envelope, Via};
 use crate::engine::request::Claim;
 use crate::engine::token::{Draw, Token};
 use crate::tests::shuttle::explore::{coin_flip, explore, join_all, pause, with_turn_limit};
@@ -84,10 +84,10 @@ impl Connection {
         spawn(async move {
             let supervisor: Arc<dyn ReleaseSupervisor> = this.ends.clone();
             let deadline = deadline_in(Duration::from_secs(5));
-            let request = acquire(name);
+            let attempt = attempt(name);
             let envelope = Envelope {
                 supervisor: Some(&supervisor),
-                ..request.by(Via::Runtime, deadline)
+                ..Content::Acquire(&attempt).by(Via::Runtime, deadline)
             };
             let ticket = this.pipeline.submit(&envelope);
             let outcome = match most {
@@ -120,8 +120,8 @@ impl Connection {
         let this = self.clone();
         spawn(async move {
             let deadline = deadline_in(Duration::from_secs(5));
-            let request = command(packed);
-            let envelope = request.by(Via::Runtime, deadline);
+            let command = command_of(packed);
+            let envelope = Content::Command(&command).by(Via::Runtime, deadline);
             match this.pipeline.submit(&envelope).await {
                 Outcome::Reply(reply, None) => {
                     assert_eq!(reply, Value::BulkString(packed.to_vec()));

@@ -1,18 +1,16 @@
 //! The properties that a server reports: `INFO`, `CONFIG` and `TIME`.
 
-use crate::credentials::Login;
-use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::error::EngineError;
 use crate::engine::inspection::{ClockOffset, ServerIdentity};
-use crate::engine::redis::address::Address;
-use crate::engine::redis::conn::handshake::Handshake;
-use crate::util::io_thread::IoThread;
+use crate::engine::redis::conn::connect::Connector;
+use crate::engine::redis::conn::reconnect::ReconnectingConnection;
+use crate::engine::redis::wire::error::redis_error;
 use crate::util::time::deadline_in;
-use redis::AsyncConnectionConfig;
-use redis::aio::MultiplexedConnection;
+use redis::RedisError;
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
-use tokio::runtime::Handle;
+use std::time::{SystemTime, UNIX_EPOCH};
+use tokio::time::Instant;
 
 pub(crate) struct ServerInfo {
     pub(crate) server: Arc<str>,
@@ -27,23 +25,26 @@ const CONFIG_NAMES: [&str; 3] = ["appendfsync", "min-replicas-*", "cluster-node-
 
 impl ServerInfo {
     /// Queries a server, on a connection of its own.
-    pub(crate) async fn fetch(
-        io: IoThread,
-        address: Arc<Address>,
-        timeout: Duration,
-    ) -> Result<ServerInfo, EngineError> {
-        let deadline = deadline_in(timeout);
-        let login = address.credentials.get(io, deadline).await?;
-        let fetched =
-            io.spawn(async move { tokio::time::timeout_at(deadline, ask(&address, login)).await });
-        match fetched.await {
-            Ok(Ok(Ok(server))) => Ok(server),
-            Ok(Ok(Err(error))) => Err(EngineError::new(EngineErrorKind::Rejected, error)),
-            _ => {
-                let words = format!("no reply within {timeout:?}");
-                Err(EngineError::new(EngineErrorKind::NotConnected, words))
-            }
-        }
+    pub(crate) async fn fetch(connector: Connector) -> Result<ServerInfo, EngineError> {
+        let (io, timeout) = (connector.io, connector.timeouts.connect);
+        let (server, deadline) = (connector.discovery.to_string(), deadline_in(timeout));
+        let (connection, first) = ReconnectingConnection::connect(connector);
+        let connected = io.timeout_at(deadline, first.result()).await;
+        connected.unwrap_or_else(|_| Err(EngineError::no_reply()))?;
+        let info: String = connection.ask(&["INFO"], deadline).await?;
+        let before = milliseconds_now();
+        let time = connection.ask(&["TIME"], deadline).await;
+        Ok(ServerInfo {
+            server: server.into(),
+            info: fields(&info),
+            clock: time
+                .ok()
+                .map(|time| clock_offset(time, before, milliseconds_now())),
+            config: read_config(&connection, deadline).await.map_err(|error| {
+                let words = redis_error(&error).and_then(RedisError::detail);
+                format!("`CONFIG GET`: {}", words.unwrap_or("it is refused"))
+            }),
+        })
     }
 
     pub(crate) fn identity(&self) -> ServerIdentity {
@@ -93,36 +94,14 @@ impl ServerInfo {
     }
 }
 
-async fn ask(address: &Address, login: Option<Login>) -> Result<ServerInfo, redis::RedisError> {
-    let (greeting, config) = (address.greeting(login), AsyncConnectionConfig::new());
-    let mut handshake = Handshake::begin(address, &greeting, &Handle::current(), config).await?;
-    let redis = &mut handshake.redis;
-    let info: String = redis::cmd("INFO").query_async(redis).await?;
-    Ok(ServerInfo {
-        server: address.to_string().into(),
-        info: fields(&info),
-        clock: clock(redis).await,
-        config: read_config(redis).await.map_err(|error| {
-            let words = error.detail().unwrap_or("it is refused").to_owned();
-            format!("`CONFIG GET`: {words}")
-        }),
-    })
-}
-
-async fn clock(redis: &mut MultiplexedConnection) -> Option<ClockOffset> {
-    let before = milliseconds_now();
-    let time = redis::cmd("TIME").query_async(redis).await;
-    Some(clock_offset(time.ok()?, before, milliseconds_now()))
-}
-
 async fn read_config(
-    redis: &mut MultiplexedConnection,
-) -> Result<HashMap<String, String>, redis::RedisError> {
+    connection: &ReconnectingConnection,
+    deadline: Instant,
+) -> Result<HashMap<String, String>, EngineError> {
     let mut config = HashMap::new();
     for name in CONFIG_NAMES {
-        let mut command = redis::cmd("CONFIG");
-        command.arg("GET").arg(name);
-        let some: HashMap<String, String> = command.query_async(redis).await?;
+        let words = ["CONFIG", "GET", name];
+        let some: HashMap<String, String> = connection.ask(&words, deadline).await?;
         config.extend(some);
     }
     Ok(config)
@@ -171,6 +150,7 @@ impl ServerInfo {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     #[test]
     fn replicas_are_parsed() {

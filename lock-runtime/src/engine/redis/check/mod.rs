@@ -9,7 +9,9 @@ use crate::engine::inspection::Inspection;
 use crate::engine::redis::address::Address;
 use crate::engine::redis::check::info::ServerInfo;
 use crate::engine::redis::check::rules::{Failover, NEEDED, ServerChecks};
+use crate::engine::redis::conn::connect::Connector;
 use crate::engine::redis::topology::Topology;
+use crate::engine::redis::wire::encode::Encoding;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::IoThread;
 use crate::util::join_all::join_all;
@@ -23,6 +25,7 @@ pub(crate) struct Inspector {
     pub(crate) io: IoThread,
     pub(crate) topology: Topology,
     pub(crate) timeouts: Timeouts,
+    pub(crate) encoding: Arc<Encoding>,
 }
 
 impl Inspector {
@@ -77,7 +80,9 @@ impl Inspector {
         found: &mut Inspection,
     ) -> Vec<ServerInfo> {
         let ask = async |address: Arc<Address>| {
-            let info = ServerInfo::fetch(self.io, address.clone(), self.timeouts.connect).await;
+            let (timeouts, encoding) = (self.timeouts.clone(), self.encoding.clone());
+            let connector = Connector::new(self.io, address.clone(), timeouts, encoding);
+            let info = ServerInfo::fetch(connector).await;
             info.map_err(|error| (address, error))
         };
         let mut servers = Vec::new();

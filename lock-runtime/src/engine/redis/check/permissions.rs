@@ -4,6 +4,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::wire::encode::command;
 use crate::engine::redis::wire::error::redis_error;
 use crate::engine::request::EngineFuture;
 use crate::util::join_all::join_all;
@@ -54,12 +55,12 @@ impl RedisEngine {
     }
 
     async fn check_client_commands(&self, deadline: Instant) -> Result<(), EngineError> {
-        let mut info = redis::cmd("CLIENT");
-        info.arg("INFO");
-        let mut kill = redis::cmd("CLIENT");
-        kill.arg("KILL").arg("ID").arg(i64::MAX);
-        for command in [info, kill] {
-            match self.try_command(command, deadline).await {
+        let no_client = i64::MAX.to_string();
+        for words in [
+            &["CLIENT", "INFO"][..],
+            &["CLIENT", "KILL", "ID", &no_client],
+        ] {
+            match self.try_command(command(words), deadline).await {
                 // Some proxies know only their own connections.
                 Err(error) if is_unknown_command(&error) => {}
                 reply => self.reject_if_permanent(reply)?,

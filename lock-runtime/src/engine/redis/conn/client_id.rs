@@ -1,7 +1,6 @@
 //! A connection as the server identifies it, and the connections that must be killed.
 
 use crate::util::sync::{Mutex, MutexGuard};
-use redis::Cmd;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 #[derive(Clone, PartialEq)]
@@ -37,11 +36,8 @@ impl ClientId {
     /// The command that makes the server close the connection and discard requests that it has not read.
     ///
     /// It names id and address, since a restarted server gives the same ids to other clients.
-    pub(crate) fn kill(&self) -> Cmd {
-        let mut command = redis::cmd("CLIENT");
-        command.arg("KILL").arg("ID").arg(&self.id);
-        command.arg("ADDR").arg(&self.address);
-        command
+    pub(crate) fn kill(&self) -> [&str; 6] {
+        ["CLIENT", "KILL", "ID", &self.id, "ADDR", &self.address]
     }
 }
 

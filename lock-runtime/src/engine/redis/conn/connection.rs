@@ -3,12 +3,11 @@
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::conn::batch::slab::Outcome;
-use crate::engine::redis::conn::direct::Direct;
 use crate::engine::redis::conn::driver::Driver;
 use crate::engine::redis::conn::endpoint::Endpoint;
 use crate::engine::redis::conn::pipeline::Pipeline;
 use crate::engine::redis::conn::request::{Envelope, Reply};
-use crate::engine::redis::wire::error::{error_kind, is_broken, is_replica, with_message};
+use crate::engine::redis::wire::error::{error_kind, is_replica, with_message};
 use crate::util::io_thread::IoThread;
 use crate::util::time::{elapsed_since, now};
 use redis::RedisError;
@@ -29,13 +28,8 @@ pub(crate) struct Connection {
     pub(crate) endpoint: Endpoint,
     created_at: Instant,
     io: IoThread,
-    transport: Transport,
-}
-
-/// The way requests reach the server.
-pub(crate) enum Transport {
-    Pipelined(Arc<Pipeline>, Driver),
-    Direct(Box<Direct>),
+    pipeline: Arc<Pipeline>,
+    driver: Driver,
 }
 
 /// The reason why a request got no reply.
@@ -48,12 +42,18 @@ pub(crate) struct SendError {
 }
 
 impl Connection {
-    pub(crate) fn new(endpoint: Endpoint, io: IoThread, transport: Transport) -> Connection {
+    pub(crate) fn new(
+        endpoint: Endpoint,
+        io: IoThread,
+        pipeline: Arc<Pipeline>,
+        driver: Driver,
+    ) -> Connection {
         Connection {
             endpoint,
             created_at: now(),
             io,
-            transport,
+            pipeline,
+            driver,
         }
     }
 
@@ -67,28 +67,23 @@ impl Connection {
                 not_sent: true,
             });
         }
-        let outcome = match &self.transport {
-            Transport::Pipelined(pipeline, _) => {
-                let ticket = pipeline.submit(envelope);
-                match envelope.deadline.saturating_duration_since(now()) < NEAR {
-                    true => {
-                        let timed = Box::pin(self.io.timeout_at(envelope.deadline, ticket));
-                        timed.await.unwrap_or(Outcome::Expired)
-                    }
-                    false => ticket.await,
-                }
+        let ticket = self.pipeline.submit(envelope);
+        let outcome = match envelope.deadline.saturating_duration_since(now()) < NEAR {
+            true => {
+                let timed = Box::pin(self.io.timeout_at(envelope.deadline, ticket));
+                timed.await.unwrap_or(Outcome::Expired)
             }
-            // Boxed: a pipelined request does not need the room.
-            Transport::Direct(direct) => Box::pin(direct.send(envelope))
-                .await
-                .map_err(|error| self.failed(error))?,
+            false => ticket.await,
         };
         self.judge(envelope, outcome)
     }
 
     fn judge<'a>(&self, envelope: &Envelope<'a>, outcome: Outcome) -> Result<Reply<'a>, SendError> {
-        let broken = |words: &'static str| SendError {
-            error: EngineError::new(EngineErrorKind::Indeterminate, words),
+        let broken = |why: EngineError| SendError {
+            error: EngineError {
+                kind: EngineErrorKind::Indeterminate,
+                ..why
+            },
             broken: true,
             not_sent: false,
         };
@@ -97,20 +92,21 @@ impl Connection {
                 let acquired = envelope.acquired(&value, token);
                 // A former master does not know the locks that the new one grants.
                 if self.endpoint.is_stale() {
-                    return Err(broken(MASTER_CHANGED));
+                    let changed = EngineError::new(EngineErrorKind::Indeterminate, MASTER_CHANGED);
+                    return Err(broken(changed));
                 }
                 // Replicas that could not be awaited make an error of the whole.
                 match value.extract_error() {
                     Ok(value) => Ok(Reply { value, acquired }),
-                    Err(error) => Err(self.failed(error)),
+                    Err(error) => Err(self.refused(error)),
                 }
             }
             Outcome::NotSent => Err(SendError {
-                error: EngineError::new(EngineErrorKind::NotConnected, "the connection has ended"),
+                error: self.pipeline.why_ended(),
                 broken: true,
                 not_sent: true,
             }),
-            Outcome::NoReply => Err(broken("the connection has ended")),
+            Outcome::NoReply => Err(broken(self.pipeline.why_ended())),
             Outcome::Expired => Err(SendError {
                 error: EngineError::no_reply(),
                 broken: false,
@@ -119,52 +115,33 @@ impl Connection {
         }
     }
 
-    fn failed(&self, error: RedisError) -> SendError {
-        let is_broken = is_broken(&error);
-        let kind = match is_broken {
-            true => EngineErrorKind::Indeterminate,
-            false => error_kind(&error),
-        };
+    /// Returns the error with which the server has replied.
+    fn refused(&self, error: RedisError) -> SendError {
         let is_replica = is_replica(&error) && elapsed_since(self.created_at) > REPLICA_GRACE;
         SendError {
-            error: with_message(kind, error),
-            broken: is_broken || is_replica,
+            error: with_message(error_kind(&error), error),
+            broken: is_replica,
             not_sent: false,
         }
     }
 
     /// Returns its pipeline, if requests can be sent over it.
     pub(crate) fn pipeline(&self) -> Option<&Arc<Pipeline>> {
-        match &self.transport {
-            Transport::Pipelined(pipeline, _) if !self.endpoint.is_stale() => Some(pipeline),
-            _ => None,
-        }
+        (!self.endpoint.is_stale()).then_some(&self.pipeline)
     }
 }
 
 impl Kept for Connection {
     fn has_ended(&self) -> bool {
-        match &self.transport {
-            Transport::Pipelined(_, driver) => driver.has_ended(),
-            Transport::Direct(direct) => direct.has_ended(),
-        }
+        self.driver.has_ended()
     }
 
     /// Waits until the connection has ended, or its endpoint is stale.
     async fn ended(&self) {
-        let ended = async {
-            match &self.transport {
-                Transport::Pipelined(_, driver) => driver.ended().await,
-                Transport::Direct(direct) => direct.ended().await,
-            }
-        };
-        self.endpoint.until_stale(ended).await;
+        self.endpoint.until_stale(self.driver.ended()).await;
     }
 
     fn end(&self) {
-        match &self.transport {
-            Transport::Pipelined(_, driver) => driver.end(),
-            Transport::Direct(direct) => direct.end(),
-        }
+        self.driver.end();
     }
 }

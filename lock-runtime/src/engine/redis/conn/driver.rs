@@ -8,8 +8,6 @@ use crate::engine::redis::conn::batch::effects::Effects;
 use crate::engine::redis::conn::client_id::{BrokenClients, ClientId};
 use crate::engine::redis::conn::exchange::{Broken, Exchange};
 use crate::engine::redis::conn::pipeline::Pipeline;
-use crate::engine::redis::conn::socket::Stream;
-use crate::engine::redis::wire::encode::Output;
 use crate::engine::timeouts::Timeouts;
 use crate::util::io_thread::{self, Assisted};
 use crate::util::time::now;
@@ -43,7 +41,8 @@ struct Shared {
     silent: AtomicBool,
     ended: Notify,
     timeouts: Timeouts,
-    client: Option<ClientId>,
+    /// How the server knows the connection; not set before that is set up.
+    client: OnceLock<Option<ClientId>>,
     broken: Arc<BrokenClients>,
 }
 
@@ -51,18 +50,18 @@ struct Shared {
 const NEVER: u64 = u64::MAX;
 
 impl Driver {
-    /// Starts the driver as a task of that runtime, and ends with it. `client` is how the server knows the
-    /// connection; if it breaks with requests under way, it is added to `broken`.
+    /// Starts the driver as a task of that runtime, and ends with it. If the connection breaks with requests under way, it
+    /// is added to `broken`.
     pub(super) fn start(
         runtime: &Handle,
         pipeline: Arc<Pipeline>,
-        (stream, output): (Stream, Output),
+        exchange: Exchange,
         timeouts: Timeouts,
-        (client, broken): (Option<ClientId>, Arc<BrokenClients>),
+        broken: Arc<BrokenClients>,
     ) -> Driver {
         let shared = Arc::new(Shared {
             pipeline: pipeline.clone(),
-            io: Mutex::new(Some(Exchange::new(stream, output))),
+            io: Mutex::new(Some(exchange)),
             ends: AtomicBool::new(false),
             owner: OnceLock::new(),
             // Requests may come before the first poll.
@@ -73,7 +72,7 @@ impl Driver {
             silent: AtomicBool::new(false),
             ended: Notify::new(),
             timeouts,
-            client,
+            client: OnceLock::new(),
             broken,
         });
         pipeline.set_driver(Waker::from(shared.clone()));
@@ -82,6 +81,11 @@ impl Driver {
         io_thread::keep_ticking();
         runtime.spawn(Task(shared.clone()));
         Driver(shared)
+    }
+
+    /// The connection is set up, and the server knows it as that client.
+    pub(super) fn set_up(&self, client: Option<ClientId>) {
+        let _ = self.0.client.set(client);
     }
 
     pub(crate) fn end(&self) {
@@ -112,7 +116,9 @@ impl Assisted for Shared {
         let time = now();
         let (under_way, overdue, silent) = {
             let slots = self.pipeline.slots();
-            let silent = slots.silence(time) >= self.timeouts.silence();
+            // The try to connect limits how long setting it up takes.
+            let silent =
+                self.client.get().is_some() && slots.silence(time) >= self.timeouts.silence();
             (slots.is_busy(), slots.is_overdue(time), silent)
         };
         let polled = self.polled.load(Ordering::Acquire);
@@ -197,7 +203,7 @@ impl Shared {
             Err(TryLockError::Poisoned(io)) => none(io).take(),
             Err(TryLockError::WouldBlock) => return true,
         };
-        if let Some(client) = &self.client
+        if let Some(Some(client)) = self.client.get()
             && self.pipeline.slots().expects_reply()
         {
             // Before any caller learns of the end, and releases what it may have acquired.

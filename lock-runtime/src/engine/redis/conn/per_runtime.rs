@@ -4,7 +4,7 @@
 //! connection has ended with its runtime.
 
 use crate::engine::common::upkeep::{Connect, Kept};
-use crate::engine::redis::conn::connect::{Connector, Pipelining, SendMode};
+use crate::engine::redis::conn::connect::Connector;
 use crate::engine::redis::conn::connection::Connection;
 use crate::engine::redis::conn::socket;
 use crate::util::sync::{Mutex, MutexGuard};
@@ -119,13 +119,10 @@ impl RuntimeConnections {
         if times >= MIN_REQUESTS && !io.is_current(&runtime) && socket::may_be_driven() {
             entries.set(runtime.id(), Entry::Connecting);
             drop(entries);
-            let mut connector = self.connector.clone();
-            if let SendMode::Pipelined(Pipelining {
-                runtime: drives, ..
-            }) = &mut connector.send_mode
-            {
-                *drives = Some(runtime.clone());
-            }
+            let connector = Connector {
+                runtime: Some(runtime.clone()),
+                ..self.connector.clone()
+            };
             io.spawn_detached(run(Arc::downgrade(self), runtime.id(), connector));
         }
         None

@@ -2,6 +2,7 @@
 //! driver of the connection writes them and reports the replies.
 
 use crate::engine::background_release::BackgroundRelease;
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::conn::batch::Slots;
 use crate::engine::redis::conn::batch::effects::Effects;
 use crate::engine::redis::conn::batch::slab::Outcome;
@@ -9,11 +10,14 @@ use crate::engine::redis::conn::request::Envelope;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::OnceLock;
 use std::task::{Context, Poll, Waker};
 
 #[derive(Default)]
 pub(crate) struct Pipeline {
     slots: Mutex<Slots>,
+    /// Why the connection has ended, if it was not the client that ended it.
+    broken_by: OnceLock<EngineError>,
 }
 
 impl Pipeline {
@@ -51,9 +55,24 @@ impl Pipeline {
         effects.perform();
     }
 
+    /// Records why the connection ends.
+    pub(super) fn break_by(&self, error: EngineError) {
+        let _ = self.broken_by.set(error);
+    }
+
+    /// Returns why the connection has ended.
+    pub(super) fn why_ended(&self) -> EngineError {
+        self.broken_by.get().cloned().unwrap_or_else(has_ended)
+    }
+
     pub(crate) fn slots(&self) -> MutexGuard<'_, Slots> {
         self.slots.lock()
     }
+}
+
+/// Returns the error of a connection that has ended without one.
+pub(super) fn has_ended() -> EngineError {
+    EngineError::new(EngineErrorKind::NotConnected, "the connection has ended")
 }
 
 /// Wakes the driver, if requests were submitted for which it has to be.
@@ -93,12 +112,12 @@ impl Future for Ticket<'_> {
             Stage::New => {
                 let mut waker = Some(context.waker().clone());
                 let Envelope {
-                    request,
+                    content,
                     delivery,
                     deadline,
                     ..
                 } = *self.envelope;
-                let request = request.clone();
+                let request = content.request();
                 let mut slots = pipeline.slots();
                 let Some(slot) = slots.put(request, delivery, deadline) else {
                     self.stage = Stage::Ended;
@@ -147,8 +166,8 @@ impl Drop for Ticket<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::redis::conn::batch::tests::{Log, command};
-    use crate::engine::redis::conn::request::Via;
+    use crate::engine::redis::conn::batch::tests::Log;
+    use crate::engine::redis::conn::request::{Content, Via};
     use crate::util::time::{deadline_in, now};
     use std::sync::atomic::{AtomicU32, Ordering};
     use std::sync::{Arc, mpsc};
@@ -189,8 +208,8 @@ mod tests {
             }))
         };
         let deadline = deadline_in(Duration::from_secs(10));
-        let request = command(b"c");
-        let envelope = request.by(Via::Runtime, deadline);
+        let request = Arc::new(redis::cmd("PING"));
+        let envelope = Content::Command(&request).by(Via::Runtime, deadline);
         let polled = |waker: &Waker| {
             let mut ticket = Box::pin(pipeline.submit(&envelope));
             let polled = ticket.as_mut().poll(&mut Context::from_waker(waker));

@@ -5,8 +5,13 @@ use crate::engine::common::upkeep::{Kept, Upkeep};
 use crate::engine::error::EngineError;
 use crate::engine::redis::conn::connect::Connector;
 use crate::engine::redis::conn::connection::Connection;
-use crate::engine::redis::conn::request::{Envelope, Reply, Via};
+use crate::engine::redis::conn::request::{Content, Envelope, Reply, Via};
+use crate::engine::redis::wire::encode::command;
+use crate::engine::redis::wire::reply::decode;
 use crate::util::time::now;
+use redis::FromRedisValue;
+use std::sync::Arc;
+use tokio::time::Instant;
 
 pub(crate) type ReconnectingConnection = Upkeep<Connection>;
 
@@ -27,6 +32,17 @@ impl Upkeep<Connection> {
         if let Some(connection) = self.present() {
             connection.end();
         }
+    }
+
+    /// Sends a command that is about no lock.
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        words: &[&str],
+        deadline: Instant,
+    ) -> Result<T, EngineError> {
+        let command = Arc::new(command(words));
+        let envelope = Content::Command(&command).by(Via::IoThread, deadline);
+        decode(self.send(&envelope).await?.value)
     }
 
     /// Sends a request, and waits for its reply until the deadline.

@@ -4,8 +4,9 @@
 //! connection for each number of replicas that a lock asks for.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::redis::conn::connect::{Connector, Pipelining, SendMode};
+use crate::engine::redis::conn::connect::Connector;
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
+use crate::engine::redis::wire::encode::command;
 use crate::engine::timeouts::Timeouts;
 use crate::util::sync::Mutex;
 use redis::Cmd;
@@ -31,10 +32,10 @@ impl ReplicaAckConnections {
     pub(crate) fn get(&self, replicas: u32) -> Arc<ReconnectingConnection> {
         let mut connections = self.connections.lock();
         let open = || {
-            let mut connector = self.connector.clone();
-            if let SendMode::Pipelined(Pipelining { wait, .. }) = &mut connector.send_mode {
-                *wait = Some(wait_command(replicas, &self.connector.timeouts));
-            }
+            let connector = Connector {
+                wait: Some(wait_command(replicas, &self.connector.timeouts)),
+                ..self.connector.clone()
+            };
             // The first attempt may last for the connect timeout: no lease depends on it yet, and each call waits for it
             // until its own deadline.
             let (connection, _) = ReconnectingConnection::connect(connector);
@@ -45,10 +46,8 @@ impl ReplicaAckConnections {
 }
 
 fn wait_command(replicas: u32, timeouts: &Timeouts) -> Cmd {
-    let mut wait = redis::cmd("WAIT");
-    let timeout = wait_timeout(timeouts).as_millis().max(1) as u64;
-    wait.arg(replicas).arg(timeout);
-    wait
+    let timeout = wait_timeout(timeouts).as_millis().max(1);
+    command(&["WAIT", &replicas.to_string(), &timeout.to_string()])
 }
 
 /// Returns how long replicas are awaited. A request that arrives while others wait has to wait twice, and

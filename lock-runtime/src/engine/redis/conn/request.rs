@@ -8,18 +8,29 @@ use redis::{Cmd, Value};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// A request, as the operation on a lock makes it, and as the connection keeps it until the reply has come.
-#[derive(Clone, Default)]
-pub(crate) enum Request {
+/// What an operation asks of a server, as its envelope lends it.
+#[derive(Clone, Copy)]
+pub(crate) enum Content<'a> {
     /// Acquires locks that are free.
+    Acquire(&'a Attempt),
+    /// Releases a lock, and grants it to the first claim in its queue.
+    Release(&'a Claim),
+    /// Any other command.
+    Command(&'a Arc<Cmd>),
+}
+
+/// The same as the connection keeps it until the reply has come, whether the caller still waits or not.
+#[derive(Default)]
+pub(crate) enum Request {
     Acquire {
         attempt: Attempt,
         /// Drawn when the request is written.
         token: Option<Token>,
     },
-    /// Releases a lock, and grants it to the first claim in its queue.
-    Release { name: Arc<str>, token: Token },
-    /// Any other command.
+    Release {
+        name: Arc<str>,
+        token: Token,
+    },
     Command(Arc<Cmd>),
     #[default]
     None,
@@ -28,7 +39,7 @@ pub(crate) enum Request {
 /// A request on its way.
 #[derive(Clone, Copy)]
 pub(crate) struct Envelope<'a> {
-    pub(crate) request: &'a Request,
+    pub(crate) content: Content<'a>,
     pub(crate) delivery: Delivery,
     /// The reply is awaited until then.
     pub(crate) deadline: Instant,
@@ -67,35 +78,38 @@ pub(crate) struct Reply<'a> {
     pub(crate) acquired: Option<AwaitedAcquire<'a>>,
 }
 
-impl Request {
-    pub(crate) fn acquire(attempt: &Attempt) -> Request {
-        Request::Acquire {
-            attempt: attempt.clone(),
-            token: None,
-        }
-    }
-
-    pub(crate) fn release(claim: &Claim) -> Request {
-        Request::Release {
-            name: claim.name.clone(),
-            token: claim.token,
-        }
-    }
-
-    /// Returns the request as it is sent by that connection.
-    pub(crate) fn by(&self, via: Via, deadline: Instant) -> Envelope<'_> {
+impl<'a> Content<'a> {
+    /// Returns the envelope in which it is sent by that connection.
+    pub(crate) fn by(self, via: Via, deadline: Instant) -> Envelope<'a> {
         let delivery = Delivery {
             via,
             ..Delivery::default()
         };
         Envelope {
-            request: self,
+            content: self,
             delivery,
             deadline,
             supervisor: None,
         }
     }
 
+    /// Returns the request for the slot: the only copy of what the operation asks.
+    pub(super) fn request(self) -> Request {
+        match self {
+            Content::Acquire(attempt) => Request::Acquire {
+                attempt: attempt.clone(),
+                token: None,
+            },
+            Content::Release(claim) => Request::Release {
+                name: claim.name.clone(),
+                token: claim.token,
+            },
+            Content::Command(command) => Request::Command(command.clone()),
+        }
+    }
+}
+
+impl Request {
     pub(super) fn to_release(&self) -> Option<(&Arc<str>, Token)> {
         match self {
             Request::Release { name, token } => Some((name, *token)),
@@ -142,12 +156,6 @@ impl Request {
     }
 }
 
-impl From<Cmd> for Request {
-    fn from(command: Cmd) -> Request {
-        Request::Command(Arc::new(command))
-    }
-}
-
 impl<'a> Envelope<'a> {
     /// Returns what that reply acquires with the token.
     pub(super) fn acquired(
@@ -155,8 +163,8 @@ impl<'a> Envelope<'a> {
         reply: &Value,
         token: Option<Token>,
     ) -> Option<AwaitedAcquire<'a>> {
-        match (self.request, self.supervisor) {
-            (Request::Acquire { attempt, .. }, Some(supervisor)) if granted(reply) > 0 => {
+        match (self.content, self.supervisor) {
+            (Content::Acquire(attempt), Some(supervisor)) if granted(reply) > 0 => {
                 token.map(|token| AwaitedAcquire::new(attempt, token, supervisor))
             }
             _ => None,

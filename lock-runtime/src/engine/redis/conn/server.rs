@@ -9,7 +9,8 @@ use crate::engine::redis::conn::connect::Connector;
 use crate::engine::redis::conn::per_runtime::RuntimeConnections;
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
 use crate::engine::redis::conn::replicas::ReplicaAckConnections;
-use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
+use crate::engine::redis::conn::request::{Content, Envelope, Reply, Via};
+use redis::{FromRedisValue, Value};
 use std::sync::Arc;
 use tokio::time::Instant;
 
@@ -42,6 +43,10 @@ impl Server {
 
     /// Sends a request, and waits for its reply until the deadline.
     pub(crate) async fn send<'a>(&self, envelope: &Envelope<'a>) -> Result<Reply<'a>, EngineError> {
+        if matches!(envelope.content, Content::Release(_)) && self.broken.first().is_some() {
+            // The claim's acquisition may be under way on a connection that broke.
+            Box::pin(self.kill_broken(envelope.deadline)).await?;
+        }
         if envelope.delivery.via == Via::Runtime
             && let Some(connection) = self.per_runtime.current()
         {
@@ -90,16 +95,24 @@ impl Server {
     }
 
     /// Makes the server close all broken connections, so that no request on them is still executed.
-    pub(crate) async fn kill_broken(&self, deadline: Instant) -> Result<(), EngineError> {
+    async fn kill_broken(&self, deadline: Instant) -> Result<(), EngineError> {
         while let Some(client) = self.broken.first() {
-            let kill = Request::from(client.kill());
-            match self.main.send(&kill.by(Via::IoThread, deadline)).await {
+            match self.ask::<Value>(&client.kill(), deadline).await {
                 Err(error) if error.is_retryable() => return Err(error),
                 // It is closed, or the server knows no such command.
                 _ => self.broken.remove(&client),
             }
         }
         Ok(())
+    }
+
+    /// Sends a command that is about no lock.
+    pub(crate) async fn ask<T: FromRedisValue>(
+        &self,
+        words: &[&str],
+        deadline: Instant,
+    ) -> Result<T, EngineError> {
+        self.main.ask(words, deadline).await
     }
 
     pub(crate) fn is_connected(&self) -> bool {

@@ -1,13 +1,11 @@
 //! Sockets, each registered with the runtime that drives its connection.
 
 use crate::engine::redis::address::Address;
-use crate::util::sync::{Mutex, MutexGuard};
 use redis::io::tcp::socket2::SockRef;
 use redis::{ConnectionAddr, ErrorKind, RedisResult};
 use std::io::{self, Read};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -175,101 +173,5 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Socket<S> {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_shutdown(context)
-    }
-}
-
-/// A stream lent to the redis crate, which authenticates and sets the connection up.
-#[derive(Clone)]
-pub(super) struct Lent(Arc<Mutex<Option<Stream>>>);
-
-impl Lent {
-    pub(super) fn new(stream: Stream) -> Lent {
-        Lent(Arc::new(Mutex::new(Some(stream))))
-    }
-
-    /// Takes the stream back. The connection of the redis crate must have ended, and must owe no reply.
-    pub(super) fn take(&self) -> Option<Stream> {
-        self.stream().take()
-    }
-
-    fn poll<T>(
-        &self,
-        poll: impl FnOnce(Pin<&mut dyn Duplex>) -> Poll<io::Result<T>>,
-    ) -> Poll<io::Result<T>> {
-        match &mut *self.stream() {
-            Some(stream) => poll(Pin::new(&mut **stream)),
-            None => Poll::Ready(Err(io::ErrorKind::NotConnected.into())),
-        }
-    }
-
-    fn stream(&self) -> MutexGuard<'_, Option<Stream>> {
-        self.0.lock()
-    }
-}
-
-/// What is written to a server that has closed the connection counts as written: the redis crate reads on, and finds the last
-/// words of the server, such as that it has too many clients.
-fn unless_closed<T>(error: io::Error, written: T) -> io::Result<T> {
-    let is_closed = matches!(
-        error.kind(),
-        io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
-    );
-    if is_closed { Ok(written) } else { Err(error) }
-}
-
-impl AsyncRead for Lent {
-    fn poll_read(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Lent::poll(&self, |stream| stream.poll_read(context, buffer))
-    }
-}
-
-impl AsyncWrite for Lent {
-    fn poll_write(
-        self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        let written = Lent::poll(&self, |stream| stream.poll_write(context, bytes));
-        written.map(|written| written.or_else(|error| unless_closed(error, bytes.len())))
-    }
-
-    fn poll_flush(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let flushed = Lent::poll(&self, |stream| stream.poll_flush(context));
-        flushed.map(|flushed| flushed.or_else(|error| unless_closed(error, ())))
-    }
-
-    fn poll_shutdown(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Lent::poll(&self, |stream| stream.poll_shutdown(context))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tokio::io::{AsyncReadExt, AsyncWriteExt};
-    use tokio::net::TcpListener;
-
-    #[tokio::test]
-    async fn the_last_words_of_a_server_that_closes_are_read() {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let stream = TcpStream::connect(listener.local_addr().unwrap()).await;
-        let (mut server, _) = listener.accept().await.unwrap();
-        let words = b"-ERR max number of clients reached\r\n";
-        server.write_all(words).await.unwrap();
-        drop(server);
-        let mut lent = Lent::new(Box::new(stream.unwrap()));
-        // The first one makes the server reset the connection.
-        for _ in 0..100 {
-            lent.write_all(b"PING\r\n").await.unwrap();
-            lent.flush().await.unwrap();
-            tokio::task::yield_now().await;
-        }
-        let mut read = vec![0; words.len()];
-        lent.read_exact(&mut read).await.unwrap();
-        assert_eq!(read, words);
     }
 }

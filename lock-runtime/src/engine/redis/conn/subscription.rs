@@ -5,10 +5,10 @@ use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::common::upkeep::Connect;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
-use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
+use crate::engine::redis::conn::connect::{Connector, PushHandler};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
-use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::keys::Keys;
+use crate::engine::redis::wire::encode::command;
 use crate::process::ProcessId;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, elapsed_since, now};
@@ -66,14 +66,12 @@ impl Subscription {
         handler: EventHandler,
     ) -> Self {
         let channel = keys.channel(&Uuid::new_v4().simple().to_string());
-        let mut subscribe = redis::cmd("SUBSCRIBE");
-        subscribe.arg(&channel);
         let known = Channels {
             asks: keys.asks(),
             recalls: keys.recalls(process),
         };
-        let mut subscribe_others = redis::cmd("SUBSCRIBE");
-        subscribe_others.arg(&known.asks).arg(&known.recalls);
+        let subscribe = |channel: &String| command(&["SUBSCRIBE", channel]);
+        let subscribe_others = [&known.asks, &known.recalls].map(subscribe);
         let hears_all = Arc::<AtomicBool>::default();
         let hears = hears_all.clone();
         let (on_connected, keys) = (handler.clone(), keys.clone());
@@ -92,17 +90,16 @@ impl Subscription {
             }),
         };
         Subscription {
-            channel,
             io: connector.io,
             timeout: connector.timeouts.command,
             connector: Connector {
-                setup_commands: vec![subscribe],
+                setup_commands: vec![subscribe(&channel)],
                 // A user who may not subscribe to them is granted locks all the same.
-                optional_commands: vec![subscribe_others],
+                optional_commands: subscribe_others.into(),
                 push_handler: Some(push_handler),
-                send_mode: SendMode::Direct,
                 ..connector.clone()
             },
+            channel,
             connection: OnceLock::new(),
             hears_all,
         }
@@ -158,8 +155,7 @@ impl Subscription {
         if let Some(connection) = self.connection.get().cloned() {
             let deadline = deadline_in(self.timeout);
             self.io.spawn(async move {
-                let ping = Request::from(redis::cmd("PING"));
-                let _ = connection.send(&ping.by(Via::IoThread, deadline)).await;
+                let _ = connection.ask::<Value>(&["PING"], deadline).await;
             });
         }
     }

@@ -4,7 +4,7 @@ use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::EngineError;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::replicas::check_replica_count;
-use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
+use crate::engine::redis::conn::request::{Content, Envelope, Reply, Via};
 use crate::engine::redis::wire::error::is_try_again;
 use crate::engine::redis::wire::reply::{decode, granted};
 use crate::engine::request::{Acquired, Attempt};
@@ -21,14 +21,13 @@ impl RedisEngine {
         supervisor: &Arc<dyn ReleaseSupervisor>,
         deadline: Instant,
     ) -> Result<Option<Acquired>, EngineError> {
-        let request = Request::acquire(attempt);
         let via = match attempt.replicas {
             0 => Via::Runtime,
             replicas => Via::Replicas(replicas),
         };
         let envelope = Envelope {
             supervisor: Some(supervisor),
-            ..request.by(via, deadline)
+            ..Content::Acquire(attempt).by(via, deadline)
         };
         let reply = match self.router.send(&attempt.name, &envelope).await {
             // Boxed: few scripts fail.

@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::RedisEngine;
-use crate::engine::redis::conn::request::{Request, Via};
+use crate::engine::redis::conn::request::{Content, Via};
 use crate::engine::redis::wire::error::is_try_again;
 use crate::engine::redis::wire::reply::decode;
 use crate::engine::request::Claim;
@@ -16,10 +16,7 @@ impl RedisEngine {
         claim: &Claim,
         deadline: Instant,
     ) -> Result<bool, EngineError> {
-        // The claim's acquisition may be under way on a connection that broke.
-        self.router.kill_broken(&claim.name, deadline).await?;
-        let request = Request::release(claim);
-        let envelope = request.by(Via::Runtime, deadline);
+        let envelope = Content::Release(claim).by(Via::Runtime, deadline);
         let reply = match self.router.send(&claim.name, &envelope).await {
             // Boxed: few releases fail.
             Err(error) => match Box::pin(self.send_source(&claim.name, &envelope, error)).await {

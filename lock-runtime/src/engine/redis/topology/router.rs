@@ -4,12 +4,11 @@ use crate::engine::background_release::BackgroundRelease;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
 use crate::engine::redis::conn::connect::Connector;
-use crate::engine::redis::conn::request::{Envelope, Reply, Request, Via};
+use crate::engine::redis::conn::request::{Envelope, Reply};
 use crate::engine::redis::conn::server::Server;
 use crate::engine::redis::hash_slot::slot_of;
 use crate::engine::redis::topology::cluster::Cluster;
 use crate::engine::redis::topology::cluster::seeds::SeedNodes;
-use crate::engine::redis::wire::reply::decode;
 use crate::engine::traits::Shard;
 use crate::util::time::deadline_in;
 use redis::{FromRedisValue, Value};
@@ -74,19 +73,6 @@ impl Router {
         }
     }
 
-    /// Makes the server that stores the lock close broken connections, so that no request on them is still
-    /// executed.
-    pub(crate) async fn kill_broken(
-        &self,
-        lock: &str,
-        deadline: Instant,
-    ) -> Result<(), EngineError> {
-        match self {
-            Router::Standalone(server) => server.kill_broken(deadline).await,
-            Router::Cluster(cluster) => cluster.kill_broken(slot_of(lock), deadline).await,
-        }
-    }
-
     /// Returns the server and the slot that store a lock.
     pub(crate) fn shard_of(&self, lock: &str) -> Shard {
         match self {
@@ -120,9 +106,7 @@ impl Router {
 
 /// Returns the server's mode, or `None` if it does not report one; then the URL counts as right.
 async fn mode(server: &Server, deadline: Instant) -> Option<String> {
-    let hello = Request::from(redis::cmd("HELLO"));
-    let reply = server.send(&hello.by(Via::IoThread, deadline)).await.ok()?;
-    let fields: Vec<Value> = decode(reply.value).ok()?;
+    let fields: Vec<Value> = server.ask(&["HELLO"], deadline).await.ok()?;
     let text = |value: &Value| String::from_redis_value_ref(value).ok();
     let mut fields = fields.chunks_exact(2);
     fields.find_map(|field| (text(&field[0])? == "mode").then(|| text(&field[1]))?)

@@ -4,7 +4,7 @@ use crate::engine::redis::keys::{DerivedKey, Keys};
 use crate::engine::redis::scripts::{Script, Scripts};
 use crate::engine::request::Attempt;
 use crate::engine::token::Token;
-use redis::Cmd;
+use redis::{Cmd, ToRedisArgs};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -29,6 +29,13 @@ pub(crate) trait Encoder {
     fn wait_for_replicas(&mut self);
 }
 
+/// Returns the command of these words.
+pub(crate) fn command(words: &[impl ToRedisArgs]) -> Cmd {
+    let mut command = Cmd::new();
+    command.arg(words);
+    command
+}
+
 /// The greatest number of releases in one call of the script, which keeps the server busy for about 80 µs.
 const MAX_RELEASES: usize = 64;
 
@@ -39,6 +46,16 @@ const MAX_IDLE: usize = 256 * 1024;
 pub(crate) struct Encoding {
     pub(crate) keys: Keys,
     pub(crate) scripts: Arc<Scripts>,
+}
+
+impl Encoding {
+    /// Fails if the keys of a lock would not be in one slot of the cluster.
+    pub(crate) fn new(prefix: &str, cluster: bool) -> Result<Encoding, &'static str> {
+        Ok(Encoding {
+            keys: Keys::new(prefix, cluster)?,
+            scripts: Arc::new(Scripts::new(cluster)),
+        })
+    }
 }
 
 /// The bytes to be written.

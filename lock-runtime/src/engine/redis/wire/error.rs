@@ -23,7 +23,7 @@ pub(crate) fn is_try_again(error: &EngineError) -> bool {
 pub(crate) fn ok_unless_rejected<T>(reply: RedisResult<T>) -> Result<Option<T>, EngineError> {
     match reply {
         Ok(reply) => Ok(Some(reply)),
-        Err(error) if is_broken(&error) || is_auth_error(&error) => Err(connect_error(error)),
+        Err(error) if is_auth_error(&error) => Err(connect_error(error)),
         Err(error) if error_kind(&error) == EngineErrorKind::Rejected => Ok(None),
         Err(error) => Err(connect_error(error)),
     }
@@ -36,15 +36,19 @@ pub(crate) fn unexpected_reply(reply: String) -> EngineError {
     )
 }
 
-/// Returns `true` for an error that the server words as it likes, and whose kind says nothing. One that turns a client
-/// away, since it has no room or is in protected mode, says so.
+/// Returns `true` for an error that the server words as it likes, and whose kind says nothing.
 pub(crate) fn is_general(error: &RedisError) -> bool {
+    let response = ErrorKind::Server(ServerErrorKind::ResponseError);
+    [ErrorKind::Extension, response].contains(&error.kind())
+        && !is_auth_error(error)
+        && !is_turned_away(error)
+}
+
+/// Returns `true` if the server turns the client away, since it has no room or is in protected mode.
+pub(crate) fn is_turned_away(error: &RedisError) -> bool {
     let text = error.to_string();
     let turned_away = ["max number of clients", "protected mode"];
-    let is_turned_away = turned_away.iter().any(|words| text.contains(words));
-    let response = ErrorKind::Server(ServerErrorKind::ResponseError);
-    let kinds = [ErrorKind::RESP3NotSupported, ErrorKind::Extension, response];
-    kinds.contains(&error.kind()) && !is_auth_error(error) && !is_turned_away
+    turned_away.iter().any(|words| text.contains(words))
 }
 
 /// Returns why a connection could not be made.
@@ -52,11 +56,16 @@ pub(crate) fn connect_error(error: RedisError) -> EngineError {
     if is_auth_error(&error) {
         EngineError::new(EngineErrorKind::Rejected, error)
     } else if error.kind() == ErrorKind::Parse {
-        let words = "the server does not speak the Redis protocol";
-        EngineError::new(EngineErrorKind::NotConnected, words)
+        not_redis()
     } else {
         with_message(EngineErrorKind::NotConnected, error)
     }
+}
+
+/// Returns the error of a server that sends what no Redis server would.
+pub(crate) fn not_redis() -> EngineError {
+    let words = "the server does not speak the Redis protocol";
+    EngineError::new(EngineErrorKind::NotConnected, words)
 }
 
 /// Returns the error, with a message of our own if the server gave none.
@@ -69,15 +78,9 @@ pub(crate) fn with_message(kind: EngineErrorKind, error: RedisError) -> EngineEr
     }
 }
 
-pub(crate) fn is_broken(error: &RedisError) -> bool {
-    error.is_io_error() || error.is_connection_dropped() || error.kind() == ErrorKind::Parse
-}
-
-/// Returns `true` if the server rejects the connection: a wrong or missing password, or no such database.
+/// Returns `true` if the server demands a login, or refuses it.
 pub(crate) fn is_auth_error(error: &RedisError) -> bool {
-    error.kind() == ErrorKind::AuthenticationFailed
-        || matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
-        || error.to_string().contains("refused to switch database")
+    matches!(error.code(), Some("NOAUTH" | "WRONGPASS"))
 }
 
 /// Returns `true` if the server is a replica; it may have been a master before.

@@ -18,7 +18,7 @@ use crate::engine::background_release::BackgroundRelease;
 use crate::engine::redis::conn::batch::effects::Effects;
 use crate::engine::redis::conn::batch::owed::{OwedReplies, UnexpectedReply};
 use crate::engine::redis::conn::batch::slab::{Outcome, Slab, State, Waiter};
-use crate::engine::redis::conn::request::{Delivery, Request};
+use crate::engine::redis::conn::request::{Content, Delivery, Request};
 use crate::engine::redis::wire::encode::Encoder;
 use crate::engine::redis::wire::reply::granted;
 use crate::engine::request::Claim;
@@ -91,7 +91,7 @@ impl Slots {
         &mut self,
         release: BackgroundRelease,
     ) -> Result<(), BackgroundRelease> {
-        let request = Request::release(&release.claim);
+        let request = Content::Release(&release.claim).request();
         match self.insert(request, Delivery::default(), Waiter::Background(release)) {
             Err(Waiter::Background(release)) => Err(release),
             _ => Ok(()),

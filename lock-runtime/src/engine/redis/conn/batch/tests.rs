@@ -120,10 +120,10 @@ impl ReleaseSupervisor for Ends {
 }
 
 pub(crate) fn acquire(name: &str) -> Request {
-    Request::acquire(&attempt(name))
+    Content::Acquire(&attempt(name)).request()
 }
 
-fn attempt(name: &str) -> Attempt {
+pub(crate) fn attempt(name: &str) -> Attempt {
     Attempt {
         is_recallable: false,
         process: ProcessId::random(),
@@ -137,9 +137,13 @@ fn attempt(name: &str) -> Attempt {
 }
 
 pub(crate) fn command(name: &[u8]) -> Request {
+    Request::Command(command_of(name))
+}
+
+pub(crate) fn command_of(name: &[u8]) -> Arc<Cmd> {
     let mut command = Cmd::new();
     command.arg(name);
-    Request::from(command)
+    Arc::new(command)
 }
 
 /// Slots with their connection and server.

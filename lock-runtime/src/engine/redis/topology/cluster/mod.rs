@@ -147,19 +147,6 @@ impl Cluster {
         }
     }
 
-    /// Makes the owner of the slot close broken connections, so that no request on them is still executed. A
-    /// node that no longer owns the slot rejects its requests by itself.
-    pub(crate) async fn kill_broken(
-        &self,
-        slot: u16,
-        deadline: Instant,
-    ) -> Result<(), EngineError> {
-        match self.nodes.owner(slot) {
-            Some(node) => node.server.kill_broken(deadline).await,
-            None => Ok(()),
-        }
-    }
-
     /// Requests a refresh if the error indicates that the slot map is outdated.
     fn note_error(&self, error: EngineError) -> EngineError {
         if error.kind == EngineErrorKind::Indeterminate || is_cluster_down(&error) {

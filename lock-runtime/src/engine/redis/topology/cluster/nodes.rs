@@ -3,7 +3,6 @@
 use crate::engine::common::pace::FirstTry;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::redis::conn::connect::Connector;
-use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::conn::server::Server;
 use crate::engine::redis::hash_slot::SLOT_COUNT;
 use crate::engine::redis::topology::cluster::seeds::SeedNodes;
@@ -216,15 +215,9 @@ impl Nodes {
 
     /// Fetches a node's slot map.
     pub(crate) async fn fetch_slot_map(&self, node: &Node) -> Result<SlotMap, EngineError> {
-        let mut command = redis::cmd("CLUSTER");
-        command.arg("SLOTS");
-        let command = Request::from(command);
         let deadline = deadline_in(self.connector.timeouts.silence());
-        let reply = node
-            .server
-            .send(&command.by(Via::IoThread, deadline))
-            .await?;
-        SlotMap::parse(&reply.value, &node.host).ok_or_else(|| {
+        let slots = node.server.ask(&["CLUSTER", "SLOTS"], deadline).await?;
+        SlotMap::parse(&slots, &node.host).ok_or_else(|| {
             let words = "the node reports no owner of any slot";
             EngineError::new(EngineErrorKind::NotReady, words)
         })

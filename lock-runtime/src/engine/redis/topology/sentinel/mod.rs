@@ -10,14 +10,13 @@ use crate::engine::credentials::Credentials;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::opening::Opening;
-use crate::engine::redis::address::Address;
-use crate::engine::redis::conn::connect::{Connector, PushHandler, SendMode};
+use crate::engine::redis::address::{Address, invalid};
+use crate::engine::redis::conn::connect::{Connector, PushHandler};
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint, MasterEpoch};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
-use crate::engine::redis::conn::request::{Request, Via};
 use crate::engine::redis::topology::sentinel::url::parse_url;
 use crate::engine::redis::topology::sentinel::views::{Master, MasterView, Views};
-use crate::engine::redis::wire::reply::decode;
+use crate::engine::redis::wire::encode::{Encoding, command};
 use crate::engine::request::EngineFuture;
 use crate::engine::timeouts::Timeouts;
 use crate::engine::url::{NodeAddress, format_address};
@@ -26,7 +25,6 @@ use crate::trace;
 use crate::util::backoff::fraction;
 use crate::util::io_thread::{IoThread, kept};
 use crate::util::time::{deadline_in, now};
-use redis::{Cmd, FromRedisValue};
 use std::collections::HashMap;
 use std::fmt;
 use std::sync::Arc;
@@ -92,10 +90,13 @@ impl Sentinels {
             epoch: watch::Sender::new(0),
             poll_now: addresses.iter().map(|_| Notify::new()).collect(),
         });
+        let encoding = Encoding::new(&config.prefix, false);
+        let encoding = Arc::new(encoding.map_err(|reason| invalid(reason, None))?);
         let poll = |(index, address)| {
+            let (timeouts, encoding) = (timeouts.clone(), encoding.clone());
             let connector = monitor
                 .clone()
-                .connector(io, index, address, timeouts.clone());
+                .connector(io, index, address, timeouts, encoding);
             let monitor = monitor.clone();
             let poll = move || poll_sentinel(monitor.clone(), index, connector.clone());
             io.spawn(kept(poll))
@@ -210,20 +211,19 @@ impl Monitor {
         index: usize,
         address: Address,
         timeouts: Timeouts,
+        encoding: Arc<Encoding>,
     ) -> Connector {
-        let mut subscribe = redis::cmd("SUBSCRIBE");
-        subscribe.arg("+switch-master");
         let poll: Arc<dyn Fn() + Send + Sync> = Arc::new(move || self.poll_now[index].notify_one());
         let connected = poll.clone();
         Connector {
             // The Sentinel is polled every second in any case.
-            optional_commands: vec![subscribe],
+            optional_commands: vec![command(&["SUBSCRIBE", "+switch-master"])],
             push_handler: Some(PushHandler {
                 // The message names no epoch, so the Sentinel is polled for it.
                 message: Arc::new(move |_| poll()),
                 connected: Arc::new(move |_| connected()),
             }),
-            ..Connector::new(io, Arc::new(address), timeouts, SendMode::Direct)
+            ..Connector::new(io, Arc::new(address), timeouts, encoding)
         }
     }
 
@@ -232,19 +232,13 @@ impl Monitor {
         connection: &ReconnectingConnection,
         timeouts: &Timeouts,
     ) -> Result<MasterView, EngineError> {
-        let command = |subcommand: &str| {
-            let mut command = Cmd::new();
-            command
-                .arg("SENTINEL")
-                .arg(subcommand)
-                .arg(&self.master_name);
-            command
-        };
+        let deadline = || deadline_in(timeouts.silence());
+        let ask = |subcommand| ["SENTINEL", subcommand, &self.master_name];
         // Query the epoch first: if the master changes in between, the epoch is too small rather than too
         // great.
-        let info = ask(connection, command("MASTER"), timeouts).await;
-        let address = command("GET-MASTER-ADDR-BY-NAME");
-        let address: Option<NodeAddress> = ask(connection, address, timeouts).await?;
+        let info = connection.ask(&ask("MASTER"), deadline()).await;
+        let ask = ask("GET-MASTER-ADDR-BY-NAME");
+        let address: Option<NodeAddress> = connection.ask(&ask, deadline()).await?;
         let Some(master) = address else {
             let words = format!("it knows no master called `{}`", self.master_name);
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
@@ -306,14 +300,4 @@ impl Monitor {
         }
         EngineError::new(kind, words)
     }
-}
-
-async fn ask<T: FromRedisValue>(
-    connection: &ReconnectingConnection,
-    command: Cmd,
-    timeouts: &Timeouts,
-) -> Result<T, EngineError> {
-    let (command, deadline) = (Request::from(command), deadline_in(timeouts.silence()));
-    let reply = connection.send(&command.by(Via::IoThread, deadline)).await;
-    decode(reply?.value)
 }
