@@ -61,7 +61,9 @@ async fn main() -> Result<(), Box<dyn std::error::Error>> {
         tokio::spawn(async move {
             let mut random = u64::from(std::process::id()) * 7 + n;
             loop {
-                random = random.wrapping_mul(6_364_136_223_846_793_005) + 1_442_695_040_888_963_407;
+                random = random
+                    .wrapping_mul(6_364_136_223_846_793_005)
+                    .wrapping_add(1_442_695_040_888_963_407);
                 let (r, ms) = ((random >> 33) % 97, (random >> 40) % 3_000);
                 let takes = Duration::from_millis(ms + 200);
                 let _ = match n {

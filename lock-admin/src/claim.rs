@@ -4,9 +4,6 @@ use crate::text::{duration, visible};
 use lock_runtime::{ClaimInfo, LeaseInfo, ProcessInfo};
 use std::time::{Duration, SystemTime};
 
-/// How old a report is of a process that has neither answered nor reported by itself, which it does each minute.
-pub(crate) const SILENT: Duration = Duration::from_secs(75);
-
 /// A holder or a waiter.
 #[derive(Clone, Debug)]
 pub(crate) struct Claim {
@@ -27,7 +24,10 @@ pub(crate) struct Claim {
     pub(crate) callers: u64,
     /// Which of the calls of its process has the lock.
     pub(crate) handoffs: Option<u32>,
+    /// For how long there has been no sign of life of its process, if that is too long.
     pub(crate) silent: Option<Duration>,
+    /// It was asked to give the lock up, and has not yet.
+    pub(crate) is_revoked: bool,
 }
 
 /// A process, or what is known of it.
@@ -83,7 +83,6 @@ impl Claim {
     pub(crate) fn of(claim: &ClaimInfo, at: SystemTime) -> Claim {
         let held = claim.held_for();
         let owned = |text: Option<&str>| text.map(visible);
-        let age = claim.process_info().and_then(ProcessInfo::age);
         Claim {
             who: Who::of(claim),
             token: claim.token().to_owned(),
@@ -98,7 +97,8 @@ impl Claim {
             votes: claim.votes(),
             callers: claim.callers().unwrap_or(1),
             handoffs: claim.handoffs(),
-            silent: age.filter(|age| *age > SILENT),
+            silent: claim.silence(),
+            is_revoked: claim.is_revoked(),
         }
     }
 
@@ -116,7 +116,8 @@ impl Claim {
             Some(LeaseInfo::Ends(left)) => format!("{} left, unless renewed", duration(left)),
             Some(LeaseInfo::Never) => "never ends".to_owned(),
             Some(LeaseInfo::WithSession) => "ends with its session".to_owned(),
-            _ => "unknown".to_owned(),
+            Some(_) => "unknown".to_owned(),
+            None => "lost at the server".to_owned(),
         }
     }
 

@@ -1,12 +1,10 @@
 //! The page is in a folder where it is mounted, so that its links are relative.
 
 use crate::body::Body;
+use crate::page::OVERVIEW;
 use crate::security::plain;
 use http::header::{HeaderValue, LOCATION};
 use http::{Response, StatusCode};
-
-/// The page in that folder: after `nest` axum finds nothing at `/locks/` in a router at `/locks`.
-pub(crate) const OVERVIEW: &str = "overview";
 
 /// Returns the way to the page from the path where it is mounted, if that does not end with `/`.
 pub(crate) fn to_folder(path: &str) -> Option<Response<Body>> {

@@ -68,6 +68,7 @@ fn lock(lock: &Lock) -> Value {
     json!({
         "key": lock.key,
         "holders": lock.holders.iter().map(holder).collect::<Vec<_>>(),
+        "rivals": lock.rivals.iter().map(holder).collect::<Vec<_>>(),
         "waiting": lock.waiting,
         "waiters": lock.waiters.iter().map(claim).collect::<Vec<_>>(),
     })
@@ -77,6 +78,7 @@ fn claim(claim: &Claim) -> Value {
     json!({
         "process": claim.who.id, "name": claim.who.name, "place": claim.who.place, "mode": claim.mode,
         "since": claim.since.map(millis), "callers": claim.callers,
+        "silent_ms": claim.silent.map(|it| micros(it) / 1000),
     })
 }
 
@@ -85,6 +87,7 @@ fn holder(holder: &Claim) -> Value {
     object["template"] = holder.template.clone().into();
     object["code"] = holder.place.clone().into();
     object["kept"] = holder.is_kept.into();
+    object["revoked"] = holder.is_revoked.into();
     object["at_most"] = holder.is_at_most.into();
     object["lease_ms"] = match holder.lease {
         Some(LeaseInfo::Ends(left)) => (left.as_millis() as u64).into(),

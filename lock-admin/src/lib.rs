@@ -36,6 +36,7 @@ mod assets;
 mod axum;
 mod body;
 mod claim;
+#[cfg(any(feature = "axum", feature = "actix"))]
 mod folder;
 mod fragment;
 mod histogram;

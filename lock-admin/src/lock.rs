@@ -15,6 +15,8 @@ pub(crate) struct Lock {
     /// What a link to it ends with.
     pub(crate) query: String,
     pub(crate) holders: Vec<Claim>,
+    /// Those of which the server does not know, and which report to hold it beside the holders.
+    pub(crate) rivals: Vec<Claim>,
     pub(crate) waiters: Vec<Claim>,
     pub(crate) waiting: u64,
 }
@@ -31,6 +33,7 @@ impl Lock {
             key: options.shown(lock.key()),
             query: options.query_of(lock.key(), token.unwrap_or_default()),
             holders,
+            rivals: claims(lock.rivals()),
             waiters,
             waiting: lock.waiting(),
         }

@@ -2,13 +2,13 @@
 
 use crate::assets::Assets;
 use crate::claim::Claim;
-use crate::folder::OVERVIEW;
 use crate::look::reason;
 use crate::markup::{Clock, age, document, who};
+use crate::page::OVERVIEW;
 use crate::query;
 use crate::sampler::Sampler;
 use crate::security::{Keep, respond};
-use crate::text::{count, millis, visible};
+use crate::text::{count, duration, millis, visible};
 use http::request::Parts;
 use http::{Response, StatusCode};
 use lock_runtime::LockInfo;
@@ -54,7 +54,7 @@ pub(crate) async fn respond_with(sampler: &Sampler, parts: &Parts) -> Response<B
     };
     let options = &sampler.options;
     let _ = options.manager.ask_for_reports().await;
-    let found = match options.manager.inspect(&named.key).await {
+    let found = match options.manager.inspect_with_rivals(&named.key).await {
         Ok(found) => found,
         Err(error) => {
             let status = StatusCode::SERVICE_UNAVAILABLE;
@@ -99,6 +99,7 @@ fn page(key: &str, named: &Named, found: &LockInfo, operator: Option<&str>) -> M
         all.iter().map(|claim| Claim::of(claim, now)).collect()
     };
     let (holders, waiters) = (claims(found.holders()), claims(found.waiters()));
+    let rivals = claims(found.rivals());
     let rest = found.waiting().saturating_sub(waiters.len() as u64);
     let main = html! {
         h1 .key { bdi { (key) } }
@@ -110,10 +111,15 @@ fn page(key: &str, named: &Named, found: &LockInfo, operator: Option<&str>) -> M
                 1 => "Held.",
                 many => { "Shared by " (many) "." },
             }
+            @if !rivals.is_empty() {
+                strong .warn { " Two may run at once: another process reports to hold it, too. Make sure that one stops." }
+            }
             " "
             a href={ "lock?" (link(named)) } { "Look again" }
         }
         @for holder in &holders { (card(holder, now, named, operator)) }
+        // The server knows nothing of these, so they are not asked.
+        @for rival in &rivals { (card(rival, now, named, None)) }
         @if found.waiting() > 0 {
             section aria-labelledby="line-title" {
                 div .title { h2 #line-title { "Line" } p { (count(found.waiting(), "process")) } }
@@ -126,7 +132,7 @@ fn page(key: &str, named: &Named, found: &LockInfo, operator: Option<&str>) -> M
                         th scope="col" .number { "For" }
                     } }
                     tbody { @for waiter in &waiters { tr {
-                        th scope="row" { (who(&waiter.who)) }
+                        th scope="row" { (who(&waiter.who)) @if waiter.silent.is_some() { small .warn { "silent" } } }
                         td { (waiter.mode) }
                         td .number { (waiter.callers) }
                         td .number { @if let Some(since) = waiter.since { (age(since, Clock::Page(now))) } }
@@ -164,6 +170,10 @@ fn card(holder: &Claim, now: SystemTime, named: &Named, operator: Option<&str>) 
                         (age(since, Clock::Page(now)))
                     } }
                 }
+                @if let Some(silent) = holder.silent {
+                    div { dt { "Silent for" } dd .warn { (duration(silent)) ": its process is stopped or cut off, or has ended" } }
+                }
+                @if holder.is_revoked { div { dt { "Revoked" } dd .warn { "asked to stop, and has not yet" } } }
                 (fact("How", Some(&holder.mode)))
                 (fact("Where", holder.place.as_deref()))
                 (fact("Template", holder.template.as_deref()))

@@ -63,6 +63,7 @@ pub(crate) fn row(lock: &Lock, clock: Clock) -> Markup {
             }
             div .holder role="cell" {
                 @for holder in lock.holders.iter().take(HOLDERS) { (who(&holder.who)) (mode(holder)) }
+                @for rival in &lock.rivals { (who(&rival.who)) small .warn { "reports to hold it, too" } }
                 @if more > 0 { small { "and " (more) " more" } }
                 @if lock.holders.is_empty() { span .muted { "on its way to the next" } }
             }
@@ -78,6 +79,8 @@ fn mode(claim: &Claim) -> Markup {
     html! {
         @if claim.mode != "exclusive" { small { "shared: " (claim.mode) } }
         @if claim.is_kept { small { "kept for its next call" } }
+        @if claim.silent.is_some() { small .warn { "silent" } }
+        @if claim.is_revoked { small .warn { "asked to stop" } }
         @if claim.never_ends() { small { "never ends" } }
     }
 }
@@ -90,6 +93,7 @@ fn line(lock: &Lock, clock: Clock) -> Markup {
             @if let Some(first) = lock.waiters.first() {
                 small {
                     "first " bdi { (first.who.name) }
+                    @if first.silent.is_some() { ", silent," }
                     @if let Some(since) = first.since { " for " (age(since, clock)) }
                 }
             }

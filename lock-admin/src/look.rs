@@ -36,8 +36,7 @@ pub(crate) async fn look(manager: &LockManager) -> Look {
     if ping.is_ok() {
         let _ = manager.ask_for_reports().await;
     }
-    let list = async { manager.list("").limit(MOST).await };
-    let (locks, processes) = tokio::join!(list, manager.processes());
+    let (locks, processes) = manager.list("").limit(MOST).with_processes().await;
     Look {
         at: SystemTime::now(),
         ping,

@@ -12,6 +12,9 @@ use crate::timeline::timeline;
 use maud::{Markup, html};
 use std::time::SystemTime;
 
+/// The page in its folder: after `nest` axum finds nothing at `/locks/` in a router at `/locks`.
+pub(crate) const OVERVIEW: &str = "overview";
+
 /// How many problems are listed; the others are counted.
 const PROBLEMS: usize = 8;
 
@@ -143,7 +146,10 @@ fn summary(state: &State) -> Markup {
         }
         Verdict::Look => {
             let things = count(state.problems.len() as u64, "thing");
-            ("look", format!("Nothing is broken. {things} to look at:"))
+            (
+                "look",
+                format!("Locks can be acquired. {things} to look at:"),
+            )
         }
         Verdict::Wrong => {
             let details = sole(state).map(|it| it.details.clone());
@@ -220,6 +226,7 @@ fn note(state: &State, clock: Clock) -> Markup {
                 (state.listed()) " of " (state.held()) ": "
                 @if state.is_cut { "the first " (MOST) " locks in the order of their keys" }
                 @else { "of each process those that it has held longest" }
+                ". The filter finds no others"
             }
             @else if state.locks.len() > 1 {
                 "Held longest first"

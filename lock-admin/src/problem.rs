@@ -4,6 +4,7 @@ use crate::lock::Lock;
 use crate::recorder::{Event, LOST};
 use crate::text::{age, count};
 use lock_runtime::Warning;
+use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 
 /// For how long a loss is news.
@@ -11,6 +12,9 @@ pub(crate) const NEWS: Duration = Duration::from_secs(5 * 60);
 
 /// From when on a wait is long.
 pub(crate) const LONG_WAIT: Duration = Duration::from_secs(10);
+
+/// How many locks of a silent process are named.
+const NAMED: usize = 3;
 
 /// Something that a person should look at.
 pub(crate) struct Problem {
@@ -71,6 +75,7 @@ pub(crate) fn problems(evidence: &Evidence<'_>) -> Vec<Problem> {
         }
     }
     found.extend(losses(evidence));
+    found.extend(silences(evidence));
     found.extend(
         evidence
             .locks
@@ -114,6 +119,40 @@ fn losses(evidence: &Evidence<'_>) -> impl Iterator<Item = Problem> {
     })
 }
 
+/// Returns the processes that hold locks, and are silent.
+fn silences(evidence: &Evidence<'_>) -> impl Iterator<Item = Problem> {
+    let mut silent = BTreeMap::<_, Vec<_>>::new();
+    for lock in evidence.locks {
+        for holder in lock.holders.iter().filter(|it| it.silent.is_some()) {
+            let of = silent.entry(holder.who.full()).or_default();
+            of.push((lock, holder));
+        }
+    }
+    silent.into_iter().map(|(who, held)| {
+        let keys: Vec<_> = held.iter().map(|(lock, _)| &*lock.key).collect();
+        let more = match keys.len().saturating_sub(NAMED) {
+            0 => String::new(),
+            more => format!(" and {more} more"),
+        };
+        let keys = keys[..keys.len().min(NAMED)].join(", ");
+        let longest = held.iter().filter_map(|(_, holder)| holder.silent).max();
+        let lease = match &held[..] {
+            [(_, sole)] => format!(" Its lease: {}.", sole.lease()),
+            _ => String::new(),
+        };
+        Problem {
+            is_bad: false,
+            word: "Silent",
+            title: format!("No word from {who}"),
+            details: format!(
+                "It holds {keys}{more}, and is stopped or cut off, or has ended.{lease}"
+            ),
+            since: longest.and_then(|it| evidence.at.checked_sub(it)),
+            lock: Some((held[0].0.key.clone(), held[0].0.query.clone())),
+        }
+    })
+}
+
 fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
     let problem = |word, title: String, details: String, since| Problem {
         is_bad: false,
@@ -125,7 +164,10 @@ fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
     };
     let holder = lock.holders.first();
     let holding = match holder {
-        Some(holder) => format!("{} by {}.", holder.verb(), holder.who.full()),
+        Some(holder) => {
+            let silent = holder.silent.map_or("", |_| ", which is silent");
+            format!("{} by {}{silent}.", holder.verb(), holder.who.full())
+        }
         None => "Not held yet.".to_owned(),
     };
     let first = lock.waiters.iter().filter_map(|it| it.since).min();
@@ -136,16 +178,19 @@ fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
         let title = format!("{processes} {verb} for {}", lock.key);
         problem("Waits", title, holding, Some(since))
     });
-    let silent = lock.holders.iter().find(|it| it.silent.is_some());
-    let silent = silent.map(|holder| {
-        let title = format!("No word from the holder of {}", lock.key);
-        let who = holder.who.full();
+    let rivals = (!lock.rivals.is_empty()).then(|| {
+        let title = format!("Two may hold {}", lock.key);
+        let holders = lock.holders.iter().chain(&lock.rivals);
+        let holders: Vec<_> = holders.map(|it| it.who.full()).collect();
         let details = format!(
-            "{who} is stopped or cut off, or has ended. Its lease: {}.",
-            holder.lease()
+            "{} report to hold it. The server has lost a hold: make sure that one of them stops.",
+            holders.join(" and ")
         );
-        let since = holder.silent.and_then(|it| at.checked_sub(it));
-        problem("Silent", title, details, since)
+        let problem = problem("Twice", title, details, None);
+        Problem {
+            is_bad: true,
+            ..problem
+        }
     });
     let endless = lock.holders.iter().any(|it| it.never_ends());
     let endless = endless.then(|| {
@@ -153,13 +198,14 @@ fn of_lock(lock: &Lock, at: SystemTime) -> impl Iterator<Item = Problem> {
         let details = "Another client has written the key without an expiry: delete it by hand.";
         problem("Endless", title, details.to_owned(), None)
     });
-    [line, silent, endless].into_iter().flatten()
+    [rivals, line, endless].into_iter().flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::claim::{Claim, Who};
+    use lock_runtime::LeaseInfo;
 
     fn claim(at: SystemTime, ago: u64) -> Claim {
         Claim {
@@ -181,21 +227,59 @@ mod tests {
             callers: 1,
             handoffs: None,
             silent: None,
+            is_revoked: false,
         }
     }
 
     #[test]
-    fn silent_holder_may_have_ended() {
+    fn silent_process_is_named_once() {
+        let at = SystemTime::now();
+        let mut lock = lock(at, &[30]);
+        lock.holders[0].silent = Some(Duration::from_secs(80));
+        lock.holders[0].lease = Some(LeaseInfo::WithSession);
+        let silent = |locks: &[Lock]| {
+            let found = problems(&Evidence {
+                at,
+                server: "",
+                ping: &Ok(Duration::ZERO),
+                servers_down: 0,
+                warnings: &[],
+                missing: &[],
+                locks,
+                events: &[],
+            });
+            let mut found = found.into_iter().filter(|it| it.word == "Silent");
+            let silent = found.next().expect("it is silent");
+            assert!(found.next().is_none());
+            assert_eq!(silent.title, "No word from orders");
+            silent.details
+        };
+        let one = silent(std::slice::from_ref(&lock));
+        let said = "It holds order:42, and is stopped or cut off, or has ended. Its lease: ends with its session.";
+        assert_eq!(one, said);
+        let several = silent(&[0; 5].map(|_| lock.clone()));
+        let said = "It holds order:42, order:42, order:42 and 2 more, and is stopped or cut off, or has ended.";
+        assert_eq!(several, said);
+        let waits: Vec<_> = of_lock(&lock, at).collect();
+        assert_eq!(waits[0].details, "Held by orders, which is silent.");
+    }
+
+    #[test]
+    fn two_holders_are_wrong() {
         let at = SystemTime::now();
         let mut lock = lock(at, &[]);
-        lock.holders[0].silent = Some(Duration::from_secs(80));
+        lock.rivals = vec![claim(at, 90)];
         let found: Vec<_> = of_lock(&lock, at).collect();
-        let [silent] = &found[..] else {
+        let [twice] = &found[..] else {
             panic!("there is one problem")
         };
-        assert_eq!(silent.word, "Silent");
-        let details = "orders is stopped or cut off, or has ended. Its lease: unknown.";
-        assert_eq!(silent.details, details);
+        assert!(twice.is_bad);
+        assert_eq!(twice.title, "Two may hold order:42");
+        assert!(
+            twice
+                .details
+                .starts_with("orders and orders report to hold it.")
+        );
     }
 
     /// Returns what is wrong with a lock whose waiters have waited for so long, in seconds.
@@ -211,6 +295,7 @@ mod tests {
             key: "order:42".to_owned(),
             query: String::new(),
             holders: vec![claim(at, 60)],
+            rivals: Vec::new(),
             waiters: waits.iter().map(|ago| claim(at, *ago)).collect(),
             waiting: waits.len() as u64,
         }

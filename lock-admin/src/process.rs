@@ -1,6 +1,6 @@
 //! A process that uses locks, as the page shows it.
 
-use crate::claim::{SILENT, Who};
+use crate::claim::Who;
 use lock_runtime::ProcessInfo;
 use std::time::{Duration, SystemTime};
 
@@ -19,7 +19,7 @@ pub(crate) struct Process {
     pub(crate) is_complete: bool,
     /// It reported a moment ago.
     pub(crate) is_fresh: bool,
-    /// When it reported, if that is longer ago than it would be of one that lives.
+    /// When it reported, if it should have done so again by now.
     pub(crate) silent_since: Option<SystemTime>,
     pub(crate) is_this: bool,
 }
@@ -36,10 +36,7 @@ impl Process {
             lost: info.lost(),
             is_complete: info.unlisted() == 0,
             is_fresh: info.age().is_some_and(|age| age < FRESH),
-            silent_since: info
-                .age()
-                .filter(|age| *age > SILENT)
-                .and_then(|age| at.checked_sub(age)),
+            silent_since: info.silence().and_then(|it| at.checked_sub(it)),
         }
     }
 }

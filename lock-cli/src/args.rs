@@ -80,6 +80,9 @@ impl Server {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Shows who holds a lock, since when and for how long yet, and who waits for it
+    ///
+    /// A process is silent if its report, its answer or a renewal is late: it is stopped or cut off, or has ended. On etcd, which
+    /// does not know the age of a report, only `top --watch` and the page of `serve` find that.
     Show {
         /// The key of the lock, without the prefix
         key: String,

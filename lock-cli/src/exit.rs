@@ -1,10 +1,9 @@
 //! Exit codes, and what ends `locks` with one.
 
-use crate::output::{say, say_json};
+use crate::output::{end_unwritten, is_json, say_error};
 use lock_runtime::LockError;
-use serde_json::json;
 use std::error::Error;
-use std::io;
+use std::io::{self, Write};
 use std::process::ExitStatus;
 
 pub(crate) const DONE: u8 = 0;
@@ -35,6 +34,21 @@ pub(crate) fn of_command(status: ExitStatus) -> u8 {
     }
 }
 
+/// Prints what is wrong with the arguments, or the help or the version that they ask for. Returns the code.
+pub(crate) fn of_arguments(error: &clap::Error) -> u8 {
+    if error.use_stderr() && is_json() {
+        let message = error.to_string();
+        let message = message.trim_end().trim_start_matches("error: ");
+        return Failure::new(USAGE, message).report();
+    }
+    let printed = error.print().and_then(|()| io::stdout().flush());
+    match (printed, error.use_stderr()) {
+        (_, true) => USAGE,
+        (Ok(()), false) => DONE,
+        (Err(error), false) => end_unwritten(&error),
+    }
+}
+
 /// Why `locks` ends without a result.
 #[derive(Debug)]
 pub(crate) struct Failure {
@@ -49,13 +63,9 @@ impl Failure {
     }
 
     /// Prints the message. Returns the code.
-    pub(crate) fn report(self, as_json: bool) -> u8 {
-        let Failure { code, message } = self;
-        match as_json {
-            true => say_json(&json!({ "error": message, "code": code })),
-            false => say(&message),
-        }
-        code
+    pub(crate) fn report(self) -> u8 {
+        say_error(&self.message, self.code);
+        self.code
     }
 }
 

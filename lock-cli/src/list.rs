@@ -1,20 +1,22 @@
 //! `locks list`: the locks in use.
 
+use crate::answers::settled;
 use crate::args::{List, Server};
 use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
 use crate::output::{print, print_json, say};
-use crate::show::{held, held_at_most, object, rest_of_lease, who};
+use crate::show::{held, held_at_most, marked, object, rest_of_lease, who};
 use crate::table::table;
 use lock_runtime::{LockInfo, LockManager, ProcessInfo};
 use std::time::Duration;
 
 pub(crate) async fn list(server: &Server, options: &List, as_json: bool) -> Result<u8, Failure> {
     let locks = connect_to_look(server).await?;
-    let (found, is_cut) = chosen(&locks, options).await?;
+    let looked = Found::by(&locks, options).await?;
+    let found = &looked.locks;
     match as_json {
         true => found.iter().for_each(|lock| print_json(&object(lock))),
-        false => print(&overview(&found)),
+        false => print(&overview(found)),
     }
     if found.is_empty() && !as_json {
         say_where(server);
@@ -22,35 +24,81 @@ pub(crate) async fn list(server: &Server, options: &List, as_json: bool) -> Resu
             say("on Redis, `--scan` also finds the locks of other clients");
         }
     }
-    if is_cut {
+    say_rivals(found);
+    if looked.is_cut {
         say(&format!(
             "no more than {} locks were looked at; `--limit` sets how many",
             options.limit
         ));
     }
-    say_unlisted(Unlisted::of(&locks, options).await.all);
+    say_unlisted(looked.unlisted(options).1);
     Ok(DONE)
 }
 
-/// How many locks the processes hold that their reports don't name.
-pub(crate) struct Unlisted {
-    pub(crate) held: u64,
-    /// With those that are kept or waited for.
-    pub(crate) all: u64,
+/// What one look has found.
+pub(crate) struct Found {
+    /// The locks that are meant.
+    pub(crate) locks: Vec<LockInfo>,
+    /// There may be more than the limit.
+    pub(crate) is_cut: bool,
+    processes: Vec<ProcessInfo>,
 }
 
-impl Unlisted {
-    pub(crate) async fn of(locks: &LockManager, options: &List) -> Unlisted {
-        let processes = match options.scan {
-            true => Vec::new(),
+impl Found {
+    /// Looks for the locks that are meant.
+    pub(crate) async fn by(locks: &LockManager, options: &List) -> Result<Found, Failure> {
+        let look = async || Found::at_once(locks, options).await;
+        let awaits = |found: &Found| found.processes.iter().any(ProcessInfo::is_awaited);
+        settled(locks, look, awaits).await
+    }
+
+    async fn at_once(locks: &LockManager, options: &List) -> Result<Found, Failure> {
+        let list = locks.list(&*options.beginning).limit(options.limit);
+        let list = if options.scan { list.scan() } else { list };
+        let (found, processes) = list.with_processes().await;
+        let mut found = found?;
+        let is_cut = found.len() == options.limit;
+        // One without a report may be held for long.
+        let longer_than = |lock: &LockInfo, least| longest(lock).is_none_or(|held| held > least);
+        found.retain(|lock| {
+            options
+                .longer_than
+                .is_none_or(|least| longer_than(lock, least))
+                && (!options.waiting || lock.waiting() > 0)
+        });
+        Ok(Found {
+            locks: found,
+            is_cut,
             // Whoever may not read the reports finds the locks without them, or gets an error.
-            false => locks.processes().await.unwrap_or_default(),
-        };
-        let sum = |count: fn(&ProcessInfo) -> u64| processes.iter().map(count).sum();
-        Unlisted {
-            held: sum(ProcessInfo::unlisted_held),
-            all: sum(ProcessInfo::unlisted),
+            processes: processes.unwrap_or_default(),
+        })
+    }
+
+    /// Returns how many locks the processes hold that their reports don't name, and the same with those that are kept or
+    /// waited for.
+    pub(crate) fn unlisted(&self, options: &List) -> (u64, u64) {
+        let sum = |count: fn(&ProcessInfo) -> u64| self.processes.iter().map(count).sum();
+        match options.scan {
+            true => (0, 0),
+            false => (sum(ProcessInfo::unlisted_held), sum(ProcessInfo::unlisted)),
         }
+    }
+}
+
+/// Says which locks two may hold.
+pub(crate) fn say_rivals(locks: &[LockInfo]) {
+    for lock in locks.iter().filter(|lock| !lock.rivals().is_empty()) {
+        let holders: Vec<_> = lock
+            .holders()
+            .iter()
+            .chain(lock.rivals())
+            .map(who)
+            .collect();
+        say(&format!(
+            "TWO MAY RUN AT ONCE: `{}` is held by {}, as they report; make sure that one stops",
+            lock.key(),
+            holders.join(" and ")
+        ));
     }
 }
 
@@ -60,26 +108,6 @@ pub(crate) fn say_unlisted(unlisted: u64) {
             "the reports of the processes do not name {unlisted} more locks; `--scan` finds them"
         ));
     }
-}
-
-/// Returns the locks that are meant, and `true` if there may be more than the limit.
-pub(crate) async fn chosen(
-    locks: &LockManager,
-    options: &List,
-) -> Result<(Vec<LockInfo>, bool), Failure> {
-    let list = locks.list(&*options.beginning).limit(options.limit);
-    let list = if options.scan { list.scan() } else { list };
-    let mut found = list.await?;
-    let is_cut = found.len() == options.limit;
-    // One without a report may be held for long.
-    let longer_than = |lock: &LockInfo, least| longest(lock).is_none_or(|held| held > least);
-    found.retain(|lock| {
-        options
-            .longer_than
-            .is_none_or(|least| longer_than(lock, least))
-            && (!options.waiting || lock.waiting() > 0)
-    });
-    Ok((found, is_cut))
 }
 
 /// Returns for how long the one that holds it longest has it.
@@ -96,7 +124,7 @@ pub(crate) fn overview(locks: &[LockInfo]) -> String {
             waiting => waiting.to_string(),
         };
         let key = || lock.key().to_owned();
-        for holder in lock.holders() {
+        for holder in lock.holders().iter().chain(lock.rivals()) {
             let place = holder.place().or_else(|| holder.label());
             rows.push([
                 key(),
@@ -104,9 +132,12 @@ pub(crate) fn overview(locks: &[LockInfo]) -> String {
                     true => format!("kept {}", held(holder)),
                     false => held(holder),
                 },
-                rest_of_lease(holder),
+                match holder.lease() {
+                    Some(_) => rest_of_lease(holder),
+                    None => "lost at the server".to_owned(),
+                },
                 waiting.clone(),
-                who(holder),
+                marked(holder),
                 place.unwrap_or_default().to_owned(),
             ]);
         }

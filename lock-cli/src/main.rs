@@ -3,6 +3,7 @@
 #[cfg(not(unix))]
 compile_error!("`locks` runs commands in process groups, which only Unix has");
 
+mod answers;
 mod args;
 mod check;
 mod connect;
@@ -27,8 +28,14 @@ use exit::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let args = Args::parse();
-    ExitCode::from(execute(&args).unwrap_or_else(|failure| failure.report(args.json)))
+    // Also if the arguments are not understood.
+    let mut arguments = std::env::args_os().take_while(|it| it != "--");
+    output::set_json(arguments.any(|it| it == "--json"));
+    let code = match Args::try_parse() {
+        Ok(args) => execute(&args).unwrap_or_else(Failure::report),
+        Err(error) => exit::of_arguments(&error),
+    };
+    ExitCode::from(code)
 }
 
 /// Returns the exit code.

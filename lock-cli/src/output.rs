@@ -1,35 +1,63 @@
 //! What `locks` prints.
 
 use crate::text::escaped;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::io::{IsTerminal, Write};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The exit code if the output cannot be written, as in sysexits.h.
-const UNWRITTEN: i32 = 74;
+const UNWRITTEN: u8 = 74;
+
+static JSON: AtomicBool = AtomicBool::new(false);
 
 /// Prints lines of text. Ends the program if that is impossible: the disk is full, or the reader has left.
 pub(crate) fn print(text: &str) {
     let mut stdout = std::io::stdout();
     let written = stdout.write_all(text.as_bytes());
     if let Err(error) = written.and_then(|()| stdout.flush()) {
-        say(&format!("the output can't be written: {error}"));
-        std::process::exit(UNWRITTEN);
+        end_unwritten(&error);
     }
+}
+
+/// Ends the program, whose output can't be written.
+pub(crate) fn end_unwritten(error: &std::io::Error) -> ! {
+    let message = format!("the output can't be written: {error}");
+    say_error(&message, UNWRITTEN);
+    std::process::exit(UNWRITTEN.into())
+}
+
+/// Sets whether a program reads the output.
+pub(crate) fn set_json(is_json: bool) {
+    JSON.store(is_json, Ordering::Relaxed);
+}
+
+pub(crate) fn is_json() -> bool {
+    JSON.load(Ordering::Relaxed)
 }
 
 /// Prints an object on a line of its own.
 pub(crate) fn print_json(object: &Value) {
-    print(&format!("{}\n", json(object)));
+    print(&format!("{}\n", encoded(object)));
 }
 
-/// Reports a problem.
+/// Reports a problem, or what to know of the output.
 pub(crate) fn say(message: &str) {
+    if is_json() {
+        return say_json(&json!({ "note": message }));
+    }
     let _ = writeln!(std::io::stderr(), "locks: {}", escaped(message));
 }
 
-/// Reports a problem to a program.
-pub(crate) fn say_json(object: &Value) {
-    let _ = writeln!(std::io::stderr(), "{}", json(object));
+/// Reports why the program ends with that code.
+pub(crate) fn say_error(message: &str, code: u8) {
+    match is_json() {
+        true => say_json(&json!({ "error": message, "code": code })),
+        false => say(message),
+    }
+}
+
+fn say_json(object: &Value) {
+    let _ = writeln!(std::io::stderr(), "{}", encoded(object));
 }
 
 /// Clears the terminal.
@@ -70,7 +98,7 @@ fn wants_color() -> bool {
 }
 
 /// Returns JSON without any control character: JSON itself permits those above U+007E.
-fn json(object: &Value) -> String {
+fn encoded(object: &Value) -> String {
     let mut safe = String::new();
     for c in object.to_string().chars() {
         match c.is_control() {
@@ -88,7 +116,7 @@ mod tests {
     #[test]
     fn json_has_no_control_characters() {
         let key = "\u{1b}[2J\u{9b}\u{7f}\n";
-        let text = json(&serde_json::json!({ "key": key }));
+        let text = encoded(&json!({ "key": key }));
         assert!(text.chars().all(|c| !c.is_control()), "{text:?}");
         let read: Value = serde_json::from_str(&text).unwrap();
         assert_eq!(read["key"], key);

@@ -1,16 +1,20 @@
 //! `locks processes`: who uses locks.
 
+use crate::answers::settled;
 use crate::args::Server;
 use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
 use crate::output::{print, print_json};
 use crate::table::table;
-use crate::text::{age, duration, timestamp};
+use crate::text::{age, duration, millis, timestamp};
 use lock_runtime::ProcessInfo;
 use serde_json::{Value, json};
 
 pub(crate) async fn processes(server: &Server, as_json: bool) -> Result<u8, Failure> {
-    let found = connect_to_look(server).await?.processes().await?;
+    let locks = connect_to_look(server).await?;
+    let look = async || Ok(locks.processes().await?);
+    let awaits = |found: &Vec<ProcessInfo>| found.iter().any(ProcessInfo::is_awaited);
+    let found = settled(&locks, look, awaits).await?;
     match as_json {
         true => found
             .iter()
@@ -42,10 +46,17 @@ fn row(process: &ProcessInfo) -> [String; 10] {
         count(process.waiting()),
         count(process.lost()),
         format!("{} ago", duration(age(process.started()))),
-        process
-            .age()
-            .map_or(String::new(), |age| format!("{} ago", duration(age))),
+        reported(process),
     ]
+}
+
+fn reported(process: &ProcessInfo) -> String {
+    match (process.age().map(duration), process.silence().map(duration)) {
+        (Some(age), None) => format!("{age} ago"),
+        (Some(age), Some(_)) => format!("{age} ago, silent"),
+        (None, Some(silence)) => format!("silent for {silence}"),
+        (None, None) => String::new(),
+    }
 }
 
 pub(crate) fn object(process: &ProcessInfo) -> Value {
@@ -59,6 +70,7 @@ pub(crate) fn object(process: &ProcessInfo) -> Value {
         "waiting": process.waiting(),
         "lost": process.lost(),
         "started": timestamp(process.started()),
-        "age_ms": process.age().and_then(|age| u64::try_from(age.as_millis()).ok()),
+        "age_ms": process.age().map(millis),
+        "silent_ms": process.silence().map(millis),
     })
 }

@@ -5,7 +5,7 @@ use crate::connect::{connect_to_revoke, say_where};
 use crate::exit::{BUSY, DONE, Failure, USAGE};
 use crate::output::{ask, print, print_json, say};
 use crate::show::{rest_of_lease, who};
-use crate::text::{duration, escaped};
+use crate::text::{duration, escaped, millis};
 use lock_runtime::{ClaimInfo, LockManager, Revocation};
 use serde_json::{Value, json};
 
@@ -166,12 +166,10 @@ fn sentence(options: &Revoke, meant: &[ClaimInfo], revoked: &Revocation) -> Stri
 fn object(key: &str, revoked: &Revocation) -> Value {
     match revoked {
         Revocation::Stopped { after, .. } => {
-            let ms = u64::try_from(after.as_millis()).ok();
-            json!({ "key": key, "outcome": "stopped", "after_ms": ms })
+            json!({ "key": key, "outcome": "stopped", "after_ms": millis(*after) })
         }
         Revocation::Unconfirmed { after, .. } => {
-            let ms = u64::try_from(after.as_millis()).ok();
-            json!({ "key": key, "outcome": "unconfirmed", "after_ms": ms })
+            json!({ "key": key, "outcome": "unconfirmed", "after_ms": millis(*after) })
         }
         Revocation::NotStopped { holders, .. } => {
             let tokens: Vec<_> = holders.iter().map(ClaimInfo::token).collect();

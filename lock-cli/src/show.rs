@@ -1,12 +1,13 @@
 //! `locks show`: who holds a lock, and who waits for it.
 
+use crate::answers::settled;
 use crate::args::Server;
 use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
 use crate::output::{heading, print, print_json, say};
 use crate::processes;
-use crate::text::{age, duration, escaped, timestamp};
-use lock_runtime::{ClaimInfo, LeaseInfo, LockInfo, Mode};
+use crate::text::{age, duration, escaped, millis, timestamp};
+use lock_runtime::{ClaimInfo, LeaseInfo, LockInfo, Mode, ProcessInfo};
 use serde_json::{Value, json};
 use std::time::Duration;
 
@@ -14,7 +15,9 @@ use std::time::Duration;
 const COLUMN: usize = 13;
 
 pub(crate) async fn show(server: &Server, key: &str, as_json: bool) -> Result<u8, Failure> {
-    let found = connect_to_look(server).await?.inspect(key).await?;
+    let locks = connect_to_look(server).await?;
+    let look = async || Ok(locks.inspect_with_rivals(key).await?);
+    let found = settled(&locks, look, awaits).await?;
     let prefix = server.prefix();
     if found.holders().is_empty() && !prefix.is_empty() && key.starts_with(prefix) {
         say(&format!(
@@ -29,6 +32,12 @@ pub(crate) async fn show(server: &Server, key: &str, as_json: bool) -> Result<u8
         say_where(server);
     }
     Ok(DONE)
+}
+
+/// Returns `true` if the process of a claim is about to report.
+fn awaits(found: &LockInfo) -> bool {
+    let mut claims = found.holders().iter().chain(found.waiters());
+    claims.any(|claim| claim.process_info().is_some_and(ProcessInfo::is_awaited))
 }
 
 fn table(found: &LockInfo) -> String {
@@ -58,12 +67,14 @@ fn table(found: &LockInfo) -> String {
                 "no call has it: its process gives it back when another waits",
             );
         }
-        if let Some(silence) = silence(holder) {
+        if holder.is_revoked() {
+            text += &row("revoked", "asked to give it up, and has not yet");
+        }
+        if let Some(silence) = holder.silence() {
             let silence = duration(silence);
-            let meaning = "stopped or cut off, or does not listen yet";
             text += &row(
                 "silent",
-                &format!("for {silence}: its process is {meaning}"),
+                &format!("for {silence}: its process is stopped or cut off, or has ended"),
             );
         }
         text += &row("lease", &lease(holder));
@@ -71,6 +82,11 @@ fn table(found: &LockInfo) -> String {
             text += &row("votes", &format!("{votes} of {members} members"));
         }
         first = " ".repeat(COLUMN);
+    }
+    for rival in found.rivals() {
+        let rival = escaped(&holding(rival));
+        let danger = "as it reports: TWO MAY RUN AT ONCE, the server has lost this hold";
+        text += &row("and", &format!("{rival}, {danger}"));
     }
     let mut name = "waiting";
     for (place, waiter) in (1..).zip(found.waiters()) {
@@ -119,14 +135,6 @@ pub(crate) fn held(holder: &ClaimInfo) -> String {
     }
 }
 
-/// How old a report is of a process that has not answered to an ask.
-const SILENT: Duration = Duration::from_secs(5);
-
-/// Returns for how long the process has not reported, if that is long.
-pub(crate) fn silence(claim: &ClaimInfo) -> Option<Duration> {
-    claim.process_info()?.age().filter(|age| *age > SILENT)
-}
-
 fn lease(holder: &ClaimInfo) -> String {
     format!(
         "{}   token {}",
@@ -145,7 +153,7 @@ pub(crate) fn rest_of_lease(holder: &ClaimInfo) -> String {
 }
 
 fn waiting(waiter: &ClaimInfo) -> String {
-    let mut text = escaped(&who(waiter));
+    let mut text = escaped(&marked(waiter));
     if let Some(since) = waiter.since() {
         text += &format!("   {}", duration(age(since)));
     }
@@ -167,10 +175,18 @@ pub(crate) fn who(claim: &ClaimInfo) -> String {
     }
 }
 
+/// Returns the same, marked if the process is silent.
+pub(crate) fn marked(claim: &ClaimInfo) -> String {
+    let silence = claim.silence().map(duration);
+    let mark = silence.map_or(String::new(), |silence| format!(" (silent for {silence})"));
+    format!("{}{mark}", who(claim))
+}
+
 pub(crate) fn object(found: &LockInfo) -> Value {
     json!({
         "key": found.key(),
         "holders": found.holders().iter().map(holder_object).collect::<Vec<_>>(),
+        "rivals": found.rivals().iter().map(holder_object).collect::<Vec<_>>(),
         "waiting": found.waiting(),
         "waiters": found.waiters().iter().map(claim_object).collect::<Vec<_>>(),
     })
@@ -187,12 +203,13 @@ fn claim_object(claim: &ClaimInfo) -> Value {
         "token": claim.token(), "mode": mode, "permits": permits,
         "process": claim.process().map(|id| id.to_string()), "since": claim.since().map(timestamp),
         "reported": claim.process_info().map(processes::object), "callers": claim.callers(),
+        "silent_ms": claim.silence().map(millis),
     })
 }
 
 fn holder_object(holder: &ClaimInfo) -> Value {
     let (lease, left_ms) = match holder.lease() {
-        Some(LeaseInfo::Ends(left)) => ("ends", u64::try_from(left.as_millis()).ok()),
+        Some(LeaseInfo::Ends(left)) => ("ends", Some(millis(left))),
         Some(LeaseInfo::Never) => ("never", None),
         Some(LeaseInfo::WithSession) => ("session", None),
         _ => ("unknown", None),
@@ -200,11 +217,9 @@ fn holder_object(holder: &ClaimInfo) -> Value {
     let mut object = claim_object(holder);
     object["lease"] = lease.into();
     object["left_ms"] = left_ms.into();
-    object["held_ms"] = holder
-        .held_for()
-        .and_then(|time| u64::try_from(time.as_millis()).ok())
-        .into();
+    object["held_ms"] = holder.held_for().map(millis).into();
     object["kept"] = holder.is_kept().into();
+    object["revoked"] = holder.is_revoked().into();
     object["function"] = holder.place().into();
     object["template"] = holder.template().into();
     object["label"] = holder.label().into();

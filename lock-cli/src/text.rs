@@ -22,6 +22,11 @@ pub(crate) fn duration(time: Duration) -> String {
     humantime::format_duration(Duration::from_secs(time.as_secs())).to_string()
 }
 
+/// Returns a duration in milliseconds.
+pub(crate) fn millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 /// Returns a point in time, as RFC 3339 has it. One that no calendar has is shown as its beginning.
 pub(crate) fn timestamp(time: SystemTime) -> String {
     // The year 9999 is the last one that can be written.

@@ -3,7 +3,7 @@
 use crate::args::{List, Server};
 use crate::connect::connect_to_look;
 use crate::exit::{DONE, Failure, UNAVAILABLE};
-use crate::list::{Unlisted, chosen, longest, overview, say_unlisted};
+use crate::list::{Found, longest, overview, say_rivals, say_unlisted};
 use crate::output::{clear, height, print, print_json};
 use crate::show::object;
 use lock_runtime::{LockInfo, LockManager};
@@ -28,7 +28,7 @@ pub(crate) async fn top(
         // What was printed last stays on the screen.
         let is_known = match looked {
             Err(outage) if outage.code == UNAVAILABLE => {
-                outage.report(as_json);
+                outage.report();
                 false
             }
             looked => looked.map(|()| true)?,
@@ -46,14 +46,17 @@ async fn look(locks: &LockManager, options: &List, as_json: bool) -> Result<(), 
         limit: options.limit.max(MOST),
         ..options.clone()
     };
-    let (mut found, is_cut) = chosen(locks, &all).await?;
-    let unlisted = Unlisted::of(locks, options).await;
-    say_unlisted(unlisted.all);
+    let found = Found::by(locks, &all).await?;
+    say_rivals(&found.locks);
+    let (unlisted_held, unlisted) = found.unlisted(options);
+    say_unlisted(unlisted);
     // Whether others are meant, too, is unknown.
     let more = match options.chooses() {
         true => 0,
-        false => unlisted.held,
+        false => unlisted_held,
     };
+    let is_cut = found.is_cut;
+    let mut found = found.locks;
     found.sort_by_key(|lock| Reverse(longest(lock)));
     let lines = height().map_or(usize::MAX, |lines| lines.saturating_sub(5).max(1));
     let shown = &found[..found.len().min(options.limit)];

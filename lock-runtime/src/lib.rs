@@ -132,6 +132,7 @@ mod options;
 mod process;
 mod process_info;
 mod revocation;
+mod silence;
 mod site;
 mod stats;
 #[cfg(test)]

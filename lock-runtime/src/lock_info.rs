@@ -2,6 +2,7 @@
 
 use crate::process::ProcessId;
 use crate::process_info::{ProcessInfo, ReportedHold, ReportedWait};
+use crate::silence::without_renewal;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
@@ -31,6 +32,7 @@ pub struct LockInfo {
     pub(crate) holders: Vec<ClaimInfo>,
     pub(crate) waiters: Vec<ClaimInfo>,
     pub(crate) waiting: u64,
+    pub(crate) rivals: Vec<ClaimInfo>,
 }
 
 /// A claim on a lock, which holds it or waits for it: that of a process, with all of its callers, or of another client.
@@ -100,6 +102,18 @@ impl LockInfo {
     #[must_use]
     pub fn waiting(&self) -> u64 {
         self.waiting
+    }
+
+    /// Returns the claims of which the server knows nothing, and whose processes have [reported](crate::Config::report) to hold
+    /// the lock after another holder had begun to: **two may run at once**. The server has lost its data, the lock was
+    /// [taken](crate::Revoke::force), or its key was deleted. The process learns it when it renews its lease.
+    ///
+    /// Only what a process reports while this goes on is known, on Redis, PostgreSQL and ZooKeeper.
+    /// [`LockManager::list`](crate::LockManager::list) and
+    /// [`inspect_with_rivals`](crate::LockManager::inspect_with_rivals) look for them.
+    #[must_use]
+    pub fn rivals(&self) -> &[ClaimInfo] {
+        &self.rivals
     }
 }
 
@@ -174,8 +188,8 @@ impl ClaimInfo {
     /// long the process has [kept](Self::is_kept) it.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
-        let age = self.report.as_ref()?.process.age.unwrap_or_default();
-        Some(self.hold()?.held.saturating_add(age))
+        let elapsed = self.report.as_ref()?.process.elapsed;
+        Some(self.hold()?.held.saturating_add(elapsed))
     }
 
     /// Returns how many calls of the process had the lock before that one, under the same token: the process hands a lock on
@@ -206,6 +220,26 @@ impl ClaimInfo {
     #[must_use]
     pub fn is_kept(&self) -> bool {
         self.hold().is_some_and(|hold| hold.is_kept)
+    }
+
+    /// Returns `true` if the call that holds the lock was asked to give it up, and has not yet: see
+    /// [`LockManager::revoke`](crate::LockManager::revoke).
+    #[must_use]
+    pub fn is_revoked(&self) -> bool {
+        self.hold().is_some_and(|hold| hold.is_revoked)
+    }
+
+    /// Returns for how long there has been no sign of life of the process if it is silent: [it should have reported
+    /// again](ProcessInfo::silence), or renewed this lease, which is due after a third of it, and was not when half of it had
+    /// passed. So it is stopped or cut off, or has ended without a word.
+    #[must_use]
+    pub fn silence(&self) -> Option<Duration> {
+        let renewal = match (self.lease, self.hold().and_then(|hold| hold.ttl)) {
+            (Some(LeaseInfo::Ends(left)), Some(ttl)) => without_renewal(ttl, left),
+            _ => None,
+        };
+        let process = self.process_info().and_then(ProcessInfo::silence);
+        process.max(renewal)
     }
 
     /// Returns how many calls of the process wait with a waiter.

@@ -1,6 +1,7 @@
 //! The report of a process.
 
 use crate::process::ProcessId;
+use crate::silence::NextReport;
 use std::fmt;
 use std::time::{Duration, SystemTime};
 
@@ -36,6 +37,11 @@ pub struct ProcessInfo {
     pub(crate) counts: Option<ReportedCounts>,
     /// The time since the report was stored, if the server knows it.
     pub(crate) age: Option<Duration>,
+    /// The same, or for how long the report has been known.
+    pub(crate) elapsed: Duration,
+    pub(crate) next: NextReport,
+    pub(crate) silence: Option<Duration>,
+    pub(crate) is_awaited: bool,
     pub(crate) holds: Vec<ReportedHold>,
     pub(crate) waits: Vec<ReportedWait>,
     pub(crate) unlisted: Unlisted,
@@ -74,6 +80,10 @@ pub(crate) struct ReportedHold {
     /// How many guards of the process had it before, one after the other.
     pub(crate) handoffs: u32,
     pub(crate) is_kept: bool,
+    /// Its guards were asked to end.
+    pub(crate) is_revoked: bool,
+    /// The length of its lease after each renewal; `None` if it is not renewed, or was not yet.
+    pub(crate) ttl: Option<Duration>,
     pub(crate) template: Box<str>,
     pub(crate) place: Box<str>,
     pub(crate) label: Box<str>,
@@ -160,6 +170,24 @@ impl ProcessInfo {
     #[must_use]
     pub fn age(&self) -> Option<Duration> {
         self.age
+    }
+
+    /// Returns the time since the report if the process is silent: it should have reported again by now. It does so within the
+    /// time that its last report names: once in a minute as long as it uses locks (not on etcd and ZooKeeper), or when it is
+    /// [asked](crate::LockManager::ask_for_reports), if its last report was an answer, too. So it is stopped or cut off, or
+    /// has ended without a word.
+    ///
+    /// Only the asks of this manager count, and on etcd, which does not know the age of a report, the time for which this manager
+    /// has known it.
+    #[must_use]
+    pub fn silence(&self) -> Option<Duration> {
+        self.silence
+    }
+
+    /// Returns `true` if it was asked to report a moment ago, and is about to, or to become silent: look again.
+    #[must_use]
+    pub fn is_awaited(&self) -> bool {
+        self.is_awaited
     }
 }
 

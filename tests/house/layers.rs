@@ -9,7 +9,7 @@ use super::sources::files;
 
 /// From the lowest to the highest. Layers of one row do not import each other.
 const RUNTIME: [&[&str]; 9] = [
-    &["util", "process"],
+    &["util", "process", "silence"],
     &[
         "warning",
         "limit",

@@ -74,6 +74,22 @@ async fn invented_reports_cost_a_bounded_number_of_requests() {
     holder.shutdown().await;
 }
 
+/// Lists say of the processes, too.
+#[tokio::test]
+async fn locks_and_processes_are_read_at_once() {
+    let fixture = Fixture::start().await;
+    store(&fixture, 3, 0, |process| vec![format!("order:{process}")]);
+    // The first time, the server does not know the scripts.
+    listed(&fixture, 1000).await;
+    let (_, of_list) = listed(&fixture, 1000).await;
+    fixture.query::<()>("CONFIG RESETSTAT");
+    let list = fixture.locks().list("");
+    let (locks, processes) = list.with_processes().await;
+    assert!(locks.unwrap().is_empty());
+    assert_eq!(processes.unwrap().len(), 3);
+    assert_eq!(fixture.calls(&LOOKS), of_list);
+}
+
 /// What their processes held until they were killed is listed no more, and all that is held is.
 #[tokio::test]
 async fn leftovers_of_killed_processes_cost_a_bounded_number_of_requests() {

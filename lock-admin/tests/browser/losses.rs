@@ -1,4 +1,4 @@
-//! What the page says of losses in other processes.
+//! What the page says of losses in other processes, and of processes that are silent.
 
 use crate::request::until;
 use lock_admin::Admin;
@@ -55,4 +55,38 @@ async fn loss_is_told_of_a_process_that_is_seen_first_afterwards_and_is_gone_the
         assert!(tells_the_loss(&page), "{page}");
         assert!(!page.contains("none was lost"), "{page}");
     }
+}
+
+/// Its lease is not renewed.
+#[tokio::test(flavor = "multi_thread")]
+async fn silent_holder_is_named_at_once() {
+    let server = Server::start();
+    let locks = connect(&server).await;
+    let admin = Admin::new(locks.clone());
+    let lock = locks.lock("order:42").ttl(Duration::from_secs(120));
+    let guard = lock.acquire().await.unwrap();
+    let page = until(&admin, |page| page.contains("order:42</bdi>")).await;
+    assert!(!page.contains("No word"), "{page}");
+    server.query::<()>("PEXPIRE lock:order:42 50000");
+    let page = until(&admin, |page| {
+        page.contains("It holds order:42, and is stopped")
+    })
+    .await;
+    assert!(page.contains(">silent</small>"), "{page}");
+    guard.release().await.unwrap();
+    locks.shutdown().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lock_that_two_may_hold_comes_first() {
+    let server = Server::start();
+    let (first, second) = (connect(&server).await, connect(&server).await);
+    let lock = |of: &LockManager| of.lock("order:42").ttl(Duration::from_secs(300));
+    let _lost = lock(&first).acquire().await.unwrap();
+    server.query::<()>("FLUSHALL");
+    let guard = lock(&second).acquire().await.unwrap();
+    let admin = Admin::new(second.clone());
+    let page = until(&admin, |page| page.contains("Two may hold order:42")).await;
+    assert!(page.contains("reports to hold it, too"), "{page}");
+    guard.release().await.unwrap();
 }

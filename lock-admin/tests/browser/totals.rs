@@ -31,6 +31,7 @@ async fn totals_are_of_all_locks_and_a_list_that_is_cut_says_so() {
     })
     .await;
     assert!(page.contains("65 of 71"), "{page}");
+    assert!(page.contains("The filter finds no others"), "{page}");
     assert!(page.contains("of the locks that are listed"), "{page}");
     assert!(page.contains("10 of 65 locks"), "{page}");
     let json: Value = serde_json::from_str(&get(&admin, "/state.json").await).unwrap();

@@ -1,5 +1,6 @@
 //! The command as a process.
 
+use crate::output::is_json;
 use rustix::process::{Pid, Signal, getpid, kill_process, kill_process_group};
 use std::ffi::OsString;
 use std::fs::File;
@@ -25,6 +26,7 @@ impl Command {
         let leads_group = File::open("/dev/tty").is_err();
         let mut start = std::process::Command::new(this_program()?);
         start
+            .args(is_json().then_some("--json"))
             .args(["__exec", &getpid().to_string(), "--"])
             .args(command)
             .envs(environment);

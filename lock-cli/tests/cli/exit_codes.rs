@@ -159,11 +159,44 @@ fn missing_servers_and_wrong_arguments_have_codes() {
     give_back_port(port);
 }
 
+#[test]
+fn every_error_is_an_object_for_programs() {
+    for (line, command, expected) in [
+        ("show --json", &[][..], 2),
+        ("--json nothing", &[], 2),
+        ("top --every soon --json", &[], 2),
+        ("run k --json", &["--", "/nowhere/nothing"], 127),
+        ("run k --json", &["--", "/"], 126),
+    ] {
+        let ended = output("memory://", line, command);
+        let said = text(&ended.stderr);
+        let error: Value = serde_json::from_str(said.trim()).expect(&said);
+        assert_eq!((code(&ended), &error["code"]), (expected, &expected.into()));
+        assert!(error["error"].is_string(), "{said}");
+    }
+    let own = output(
+        "memory://",
+        "run k",
+        &["--", "sh", "-c", "exit 3", "--json"],
+    );
+    assert_eq!(code(&own), 3);
+    let wrong = output("memory://", "show", &["--", "--json", "more"]);
+    assert!(text(&wrong.stderr).starts_with("error: "));
+}
+
 /// The disk is full, or the reader has left.
 #[test]
 fn output_that_cannot_be_written_ends_with_a_code() {
     let full = || File::options().write(true).open("/dev/full").unwrap();
-    for line in ["ping", "list", "show k", "man", "ping --json"] {
+    for line in [
+        "ping",
+        "list",
+        "show k",
+        "man",
+        "ping --json",
+        "--version",
+        "show --help",
+    ] {
         let ended = locks("memory://", line, &[]).stdout(full()).output();
         let ended = ended.unwrap();
         let said = text(&ended.stderr);

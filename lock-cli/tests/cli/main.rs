@@ -11,4 +11,5 @@ mod serve;
 mod servers;
 mod show;
 mod signals;
+mod silence;
 mod terminal;

@@ -4,6 +4,7 @@ use crate::error::LockError;
 use crate::lock::inner::ManagerInner;
 use crate::lock::list::list;
 use crate::lock_info::LockInfo;
+use crate::process_info::ProcessInfo;
 use std::future::{Future, IntoFuture};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -42,6 +43,33 @@ impl List {
         self.scan = true;
         self
     }
+
+    /// Lists the locks, and returns all [processes](crate::LockManager::processes), too: the reports are read once.
+    ///
+    /// ```
+    /// # use lock_runtime::{LockError, LockManager};
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), LockError> {
+    /// # let locks = LockManager::connect("memory://").await?;
+    /// let (found, processes) = locks.list("order:").with_processes().await;
+    /// println!("{} locks, {} processes", found?.len(), processes?.len());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub async fn with_processes(
+        self,
+    ) -> (
+        Result<Vec<LockInfo>, LockError>,
+        Result<Vec<ProcessInfo>, LockError>,
+    ) {
+        let List {
+            inner,
+            prefix,
+            most,
+            scan,
+        } = self;
+        list(&inner.context, &prefix, most, scan).await
+    }
 }
 
 impl IntoFuture for List {
@@ -49,12 +77,6 @@ impl IntoFuture for List {
     type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
 
     fn into_future(self) -> Self::IntoFuture {
-        let List {
-            inner,
-            prefix,
-            most,
-            scan,
-        } = self;
-        Box::pin(async move { list(&inner.context, &prefix, most, scan).await })
+        Box::pin(async move { self.with_processes().await.0 })
     }
 }

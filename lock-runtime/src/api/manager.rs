@@ -10,6 +10,7 @@ use crate::lock::inspect::inspect;
 use crate::lock::list;
 use crate::lock::opening::{Late, open};
 use crate::lock::ping::ping;
+use crate::lock::processes::processes;
 use crate::lock::shutdown::shut_down;
 use crate::lock_info::LockInfo;
 use crate::process::ProcessId;
@@ -207,7 +208,17 @@ impl LockManager {
     /// [`LockError::InvalidKey`] before anything is sent; [`LockError::Unavailable`] if the server did not reply, or refuses
     /// to say.
     pub async fn inspect(&self, key: &str) -> Result<LockInfo, LockError> {
-        inspect(&self.inner.context, key).await
+        inspect(&self.inner.context, key, false).await
+    }
+
+    /// Does the same, and reads the reports of all processes, as [`list`](Self::list) does: one of them may report to hold the lock
+    /// that another holds, see [`LockInfo::rivals`].
+    ///
+    /// # Errors
+    ///
+    /// As for [`inspect`](Self::inspect).
+    pub async fn inspect_with_rivals(&self, key: &str) -> Result<LockInfo, LockError> {
+        inspect(&self.inner.context, key, true).await
     }
 
     /// Lists the locks in use whose keys begin with that text, with their holders and waiters, in the order of their keys;
@@ -246,7 +257,7 @@ impl LockManager {
     ///
     /// [`LockError::Unavailable`] if the server did not reply, or refuses to say, or as for [`list`](Self::list).
     pub async fn processes(&self) -> Result<Vec<ProcessInfo>, LockError> {
-        list::processes(&self.inner.context).await
+        processes(&self.inner.context).await
     }
 
     /// Asks all processes that listen to report now, and gives them 150 ms for it. A process listens once it has waited for a

@@ -76,6 +76,8 @@ pub(crate) struct StoredReport {
     pub(crate) text: Arc<str>,
     /// The time since it was stored, if the server knows that.
     pub(crate) age: Option<Duration>,
+    /// Differs from that of every other report of the process, if the server does not know the age.
+    pub(crate) revision: i64,
 }
 
 /// What became of a lock that was taken from its holder.

@@ -12,6 +12,7 @@ use crate::error::{LockError, TooMuch};
 use crate::event::LockEvent;
 use crate::lock::asks::Stop;
 use crate::lock::known_processes::KnownProcesses;
+use crate::lock::observed::Observed;
 use crate::lock::report::reporter::Reporter;
 use crate::lock::tasks::TaskTracker;
 use crate::lock::telemetry::Telemetry;
@@ -45,6 +46,7 @@ pub(crate) struct Context {
     pub(crate) process: ProcessId,
     pub(crate) reporter: Arc<Reporter>,
     pub(crate) known: KnownProcesses,
+    pub(crate) observed: Observed,
     /// What processes answer of bodies that were to stop.
     pub(crate) stopped: broadcast::Sender<(Token, Stop)>,
     prefix: String,
@@ -98,6 +100,7 @@ impl Context {
             telemetry: Telemetry::new(config.event_handlers.clone()),
             process,
             known: KnownProcesses::default(),
+            observed: Observed::default(),
             stopped: broadcast::Sender::new(64),
             reporter: Arc::new(Reporter::new(config)),
             prefix: config.prefix.clone(),

@@ -3,12 +3,13 @@
 use crate::error::LockError;
 use crate::lock::asks::Ask;
 use crate::lock::context::Context;
-use crate::lock::inspect::{Processes, describe, read_processes, viewed_together};
+use crate::lock::inspect::{describe, viewed_together};
+use crate::lock::processes::{Processes, in_order, read_processes};
 use crate::lock_info::LockInfo;
 use crate::options::invalid_key;
 use crate::process_info::ProcessInfo;
 use crate::util::join_all::join_all;
-use crate::util::time::deadline_in;
+use crate::util::time::{deadline_in, now};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
@@ -28,31 +29,38 @@ pub(crate) async fn ask_for_reports(context: &Context) -> Result<(), LockError> 
     let deadline = deadline_in(context.command_timeout);
     let asked = context.engine.ask(&Ask::Report.to_string(), deadline).await;
     asked.map_err(|error| context.server_unavailable(error))?;
+    context.observed.on_asked(now());
     context.io.sleep_until(deadline_in(TIME_TO_REPORT)).await;
     Ok(())
 }
 
-/// Returns the processes that have reported, those of one service side by side.
-pub(crate) async fn processes(context: &Context) -> Result<Vec<ProcessInfo>, LockError> {
-    let processes = read_processes(context, None).await?.into_values();
-    let mut found: Vec<_> = processes.map(Arc::unwrap_or_clone).collect();
-    let order = |it: &ProcessInfo| (it.service.clone(), it.host.clone(), it.pid, it.id.0);
-    found.sort_by_cached_key(order);
-    Ok(found)
-}
-
-/// Returns the locks in use whose keys have that prefix, in the order of their keys.
+/// Returns the locks in use whose keys have that prefix, in the order of their keys, and the processes that have reported.
 pub(crate) async fn list(
     context: &Context,
     prefix: &str,
     most: usize,
     scan: bool,
-) -> Result<Vec<LockInfo>, LockError> {
+) -> (
+    Result<Vec<LockInfo>, LockError>,
+    Result<Vec<ProcessInfo>, LockError>,
+) {
     if prefix.starts_with(':') {
         let reason = "no key begins with `:`; choose another prefix";
-        return Err(invalid_key(prefix, reason));
+        let error = invalid_key(prefix, reason);
+        return (Err(error.clone()), Err(error));
     }
     let processes = read_processes(context, None).await;
+    let locks = locks(context, prefix, most, scan, processes.as_ref()).await;
+    (locks, processes.map(in_order))
+}
+
+async fn locks(
+    context: &Context,
+    prefix: &str,
+    most: usize,
+    scan: bool,
+    processes: Result<&Processes, &LockError>,
+) -> Result<Vec<LockInfo>, LockError> {
     let reading = context.begin_reading();
     let not_read = |error| context.not_read(reading, error);
     let names = match scan || context.engine.has_index() {
@@ -62,12 +70,13 @@ pub(crate) async fn list(
             BTreeSet::from_iter(names.map_err(not_read)?)
         }
         false => {
-            let processes = processes.as_ref().map_err(Clone::clone)?;
+            let processes = processes.map_err(Clone::clone)?;
             reported_names(context, processes, prefix, most.saturating_add(ENDED))
         }
     };
     // Whoever may not read the reports sees the locks without them.
-    let processes = processes.unwrap_or_default();
+    let unknown = Processes::new();
+    let processes = processes.unwrap_or(&unknown);
     let names: Vec<_> = names.into_iter().collect();
     let mut found = Vec::new();
     for some in names.chunks(AT_ONCE) {
@@ -82,7 +91,7 @@ pub(crate) async fn list(
         found.retain(|lock: &LockInfo| !lock.holders.is_empty() || lock.waiting > 0);
     }
     found.truncate(most);
-    found.iter_mut().for_each(|lock| describe(lock, &processes));
+    describe(&mut found, processes);
     Ok(found)
 }
 

@@ -121,6 +121,7 @@ impl Core {
             process: self.keys.reporter(&entry.key)?,
             text: beginning(&entry.value),
             age: None,
+            revision: entry.mod_revision,
         })
     }
 }

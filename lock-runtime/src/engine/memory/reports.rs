@@ -25,6 +25,7 @@ impl Reports {
             process: *process,
             text: text.clone(),
             age: Some(now.elapsed_since(*at)),
+            revision: 0,
         });
         reports.filter(|it| it.age < Some(REPORT_TTL)).collect()
     }

@@ -63,5 +63,10 @@ fn stored(row: &Row) -> Option<StoredReport> {
     let process = ProcessId::parse(row.try_get("id").ok()?)?;
     let text = beginning(row.try_get::<_, &str>("report").ok()?.as_bytes());
     let age = row.try_get("age").ok().map(duration);
-    Some(StoredReport { process, text, age })
+    Some(StoredReport {
+        process,
+        text,
+        age,
+        revision: 0,
+    })
 }

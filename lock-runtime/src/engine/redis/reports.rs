@@ -95,5 +95,6 @@ fn parse((process, text, age): Row) -> Option<StoredReport> {
         process: ProcessId::parse(str::from_utf8(&process).ok()?)?,
         text: beginning(&text),
         age: Some(Duration::from_millis(age)),
+        revision: 0,
     })
 }

@@ -36,7 +36,9 @@ impl ZooKeeperEngine {
         let session = claims.sessions.of(self.default_ttl);
         let asked = async move {
             let path = claims.paths.asks();
-            add(&session, &path, &ask, deadline).await
+            let written = add(&session, &path, &ask, deadline).await?;
+            claims.on_written(&written);
+            Ok(())
         };
         self.claims.run(deadline, asked).await
     }

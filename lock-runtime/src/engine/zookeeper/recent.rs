@@ -6,7 +6,7 @@ use crate::engine::zookeeper::keys::parent;
 use crate::engine::zookeeper::lock::containers::create_containers;
 use crate::engine::zookeeper::wire::error::Failure;
 use crate::engine::zookeeper::wire::jute::{Reader, Writer};
-use crate::engine::zookeeper::wire::reply::Reply;
+use crate::engine::zookeeper::wire::reply::{Reply, Stat};
 use crate::engine::zookeeper::wire::request::{NodeKind, Request};
 use crate::util::backoff::Backoff;
 use crate::util::time::{deadline_in, now, sleep_until};
@@ -43,13 +43,13 @@ fn with(data: &[u8], text: &str) -> Vec<u8> {
     written.body()
 }
 
-/// Adds a text to the node.
+/// Adds a text to the node. Returns what the server says of that.
 pub(crate) async fn add(
     session: &Session,
     path: &str,
     text: &str,
     deadline: Instant,
-) -> Result<(), Failure> {
+) -> Result<Stat, Failure> {
     let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
     loop {
         let read = Request::Data {
@@ -71,7 +71,8 @@ pub(crate) async fn add(
             version: Some(stat.version),
         };
         match session.request(write, deadline).await {
-            Ok(_) => return Ok(()),
+            Ok(Reply::Changed(stat)) => return Ok(stat),
+            Ok(_) => return Err(Failure::Malformed),
             // Another client was faster.
             Err(Failure::BadVersion) if now() < deadline => {
                 sleep_until(deadline_in(backoff.pause())).await

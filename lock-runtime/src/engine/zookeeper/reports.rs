@@ -73,6 +73,7 @@ impl ZooKeeperEngine {
                             age: claims
                                 .leader_time()
                                 .map(|now| now.saturating_sub(stat.changed_at)),
+                            revision: i64::try_from(stat.zxid).unwrap_or(i64::MAX),
                         }),
                         Ok(_) => return Err(Failure::Malformed),
                         Err(Failure::NoNode) => {}

@@ -5,7 +5,7 @@ use crate::engine::lease::Lease;
 #[cfg(feature = "testing")]
 use crate::engine::request::Claim;
 use crate::error::LostCause;
-use crate::lock::hold::{Hold, Reuse, State};
+use crate::lock::hold::{Hold, Phase, Reuse, State};
 use crate::lock::renewal_timing;
 use crate::lock::watchdog::renewable::{Renewable, Renewal, Since};
 use crate::process_info::ReportedHold;
@@ -187,6 +187,12 @@ impl Renewable for Hold {
 
     fn describe(&self) -> ReportedHold {
         let state = self.state();
+        let ttl = state.lease.ttl();
+        // The lease of a grant is shorter, and one whose guard has a `min_hold` is retained without renewals.
+        let is_renewed = state.renew
+            && state.reuse != Reuse::Kept
+            && state.retain_until.is_none()
+            && state.remaining(self.now()) > ttl / 2;
         let purpose = state.records.iter().next().map(|record| &record.purpose);
         let site = purpose.and_then(|purpose| purpose.site);
         let label = purpose.and_then(Purpose::label);
@@ -195,6 +201,8 @@ impl Renewable for Hold {
             held: time::elapsed_since(state.guard_since),
             handoffs: state.handoffs,
             is_kept: state.reuse == Reuse::Kept,
+            is_revoked: matches!(state.phase, Phase::Asked(_)),
+            ttl: is_renewed.then_some(ttl),
             template: site.map_or("", Site::template).into(),
             place: site.map(Site::place).unwrap_or_default().into(),
             label: label.unwrap_or_default().into(),

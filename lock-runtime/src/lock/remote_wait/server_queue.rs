@@ -9,7 +9,7 @@ use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::inner::ManagerInner;
-use crate::lock::inspect::read_processes;
+use crate::lock::processes::read_processes;
 use crate::lock::remote_wait::poll_interval::{FRONT_POLL, next_poll_delay};
 use crate::lock::remote_wait::{RemoteWait, WaitOutcome};
 use crate::util::backoff::{Backoff, fraction};

@@ -6,6 +6,7 @@ use crate::lock::report::identity::Identity;
 use crate::lock::report::used::Used;
 use crate::metrics::MEASURES_AGES;
 use crate::options::Report;
+use crate::silence::NextReport;
 use crate::util::count::{Count, Counted};
 use crate::util::time::now;
 use std::sync::Arc;
@@ -21,6 +22,8 @@ pub(crate) struct Reporter {
     /// Since the ages of holds and waits were measured.
     pub(crate) used_for_ages: Used,
     asked: AtomicBool,
+    /// The last report has promised another one.
+    promised: AtomicBool,
     closed: AtomicBool,
     /// The task that reports.
     running: Arc<Count>,
@@ -34,6 +37,7 @@ impl Reporter {
             used: Used::new(config.report != Report::Off),
             used_for_ages: Used::new(MEASURES_AGES),
             asked: AtomicBool::new(false),
+            promised: AtomicBool::new(false),
             closed: AtomicBool::new(false),
             running: Arc::new(Count::new()),
         }
@@ -81,10 +85,15 @@ impl Reporter {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Begins a report. Returns `true` if another process has asked for it.
-    pub(crate) fn begin(&self) -> bool {
+    /// Begins a report. Returns when the next one is due, as the report says. `in_use` as for [`due_after`](Self::due_after).
+    pub(crate) fn begin(&self, pace: ReportPace, in_use: bool) -> NextReport {
         self.used.take();
-        self.asked.swap(false, Ordering::Relaxed)
+        self.promised.store(in_use, Ordering::Relaxed);
+        let asked = self.asked.swap(false, Ordering::Relaxed);
+        NextReport {
+            regular: pace.regular.filter(|_| in_use),
+            asked: asked.then_some(pace.least),
+        }
     }
 
     /// Returns when the next report is due after one at `last`, or `None` as long as nothing happens. `in_use`: locks are
@@ -95,7 +104,8 @@ impl Reporter {
         pace: ReportPace,
         in_use: bool,
     ) -> Option<Instant> {
-        let is_used = in_use || self.used.get();
+        let promised = self.promised.load(Ordering::Relaxed);
+        let is_used = in_use || promised || self.used.get();
         let asked = self.asked.load(Ordering::Relaxed);
         match last {
             None => (asked || is_used).then(now),

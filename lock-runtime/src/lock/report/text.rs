@@ -5,6 +5,7 @@
 use crate::engine::operations::{MAX_TEXT, StoredReport};
 use crate::lock::report::identity::Identity;
 use crate::process_info::{ProcessInfo, ReportedCounts, ReportedHold, ReportedWait, Unlisted};
+use crate::silence::NextReport;
 use crate::stats::Stats;
 use std::fmt::Write;
 use std::str::FromStr;
@@ -13,8 +14,9 @@ use std::time::{Duration, SystemTime};
 /// The first field of each report.
 const LAYOUT: &str = "1";
 
-/// The last field of a hold that its process keeps without a guard.
+/// The state of a hold that its process keeps without a guard, and of one whose guards were asked to end.
 const KEPT: &str = "kept";
+const REVOKED: &str = "revoked";
 
 /// The report of a process that has shut down, which names no process.
 pub(crate) const ENDED: &str = "";
@@ -29,7 +31,7 @@ pub(crate) const MOST: usize = 64;
 const MAX_FIELD: usize = 200;
 
 /// Returns the first line, which is the whole report where a server keeps all of them.
-pub(crate) fn first_line(of: &Identity) -> String {
+pub(crate) fn first_line(of: &Identity, next: NextReport) -> String {
     let started = of.started.duration_since(SystemTime::UNIX_EPOCH);
     let started = started.unwrap_or_default().as_secs();
     line(&[
@@ -39,18 +41,20 @@ pub(crate) fn first_line(of: &Identity) -> String {
         &of.host,
         &of.pid.to_string(),
         &started.to_string(),
+        &millis(next.regular),
+        &millis(next.asked),
     ])
 }
 
 /// Returns a whole report: as many of the holds and waits as have room.
 pub(crate) fn report(
-    of: &Identity,
+    (of, next): (&Identity, NextReport),
     stats: &Stats,
     holds: &[ReportedHold],
     waits: &[ReportedWait],
     mut more: Unlisted,
 ) -> String {
-    let mut text = first_line(of);
+    let mut text = first_line(of, next);
     let counts = [stats.held, stats.waiting, stats.lost].map(|count| count.to_string());
     text += &line(&["c", &counts[0], &counts[1], &counts[2]]);
     let holds = holds.iter().map(|hold| {
@@ -59,12 +63,19 @@ pub(crate) fn report(
             held,
             handoffs,
             is_kept,
+            is_revoked,
+            ttl,
             template,
             place,
             label,
             key,
         } = hold;
         let (held, handoffs) = (held.as_millis().to_string(), handoffs.to_string());
+        let state = match (is_kept, is_revoked) {
+            (true, _) => KEPT,
+            (false, true) => REVOKED,
+            (false, false) => "",
+        };
         let fields = [
             "h",
             token,
@@ -74,10 +85,10 @@ pub(crate) fn report(
             place,
             label,
             short_key(key),
-            KEPT,
+            state,
+            &millis(*ttl),
         ];
-        let known = fields.len() - usize::from(!is_kept);
-        (!is_kept, line(&fields[..known]))
+        (!is_kept, line(&fields))
     });
     let waits = waits.iter().map(|wait| {
         let ReportedWait {
@@ -103,6 +114,11 @@ pub(crate) fn report(
 /// Returns the key, or nothing if it is so long that it would be cut: its lock is known by its token alone.
 fn short_key(key: &str) -> &str {
     if key.len() > MAX_FIELD { "" } else { key }
+}
+
+/// Returns a time in milliseconds, if there is one.
+fn millis(time: Option<Duration>) -> String {
+    time.map_or(String::new(), |time| time.as_millis().to_string())
 }
 
 /// Returns a text as one field, without tabs, ends of lines and NUL, cut to the greatest length.
@@ -178,6 +194,13 @@ pub(crate) fn parse(stored: &StoredReport) -> Option<ProcessInfo> {
         started: SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(first.number()?))?,
         counts: None,
         age: stored.age,
+        elapsed: Duration::ZERO,
+        next: NextReport {
+            regular: first.millis(),
+            asked: first.millis(),
+        },
+        silence: None,
+        is_awaited: false,
         holds: Vec::new(),
         waits: Vec::new(),
         unlisted: Unlisted::default(),
@@ -218,16 +241,23 @@ fn unlisted(fields: &mut Fields<'_>) -> Option<Unlisted> {
 }
 
 fn hold(fields: &mut Fields<'_>) -> Option<ReportedHold> {
-    Some(ReportedHold {
+    let mut hold = ReportedHold {
         token: fields.text()?,
-        held: Duration::from_millis(fields.number()?),
+        held: fields.millis()?,
         handoffs: fields.number()?,
         template: fields.text()?,
         place: fields.text()?,
         label: fields.text()?,
         key: fields.text()?,
-        is_kept: fields.next() == Some(KEPT),
-    })
+        is_kept: false,
+        is_revoked: false,
+        ttl: None,
+    };
+    let state = fields.next();
+    hold.is_kept = state == Some(KEPT);
+    hold.is_revoked = state == Some(REVOKED);
+    hold.ttl = fields.millis();
+    Some(hold)
 }
 
 fn wait(fields: &mut Fields<'_>) -> Option<ReportedWait> {
@@ -264,6 +294,10 @@ impl<'a> Fields<'a> {
         self.next()?.parse().ok()
     }
 
+    fn millis(&mut self) -> Option<Duration> {
+        self.number().map(Duration::from_millis)
+    }
+
     /// A count of which many can be added up: another program may have written any number.
     fn count(&mut self) -> Option<u64> {
         self.number::<u32>().map(u64::from)
@@ -280,6 +314,7 @@ mod tests {
             process: ProcessId(7),
             text: text.into(),
             age: Some(Duration::from_secs(1)),
+            revision: 0,
         }
     }
 
@@ -299,6 +334,8 @@ mod tests {
             held: Duration::from_millis(6_200),
             handoffs: 3,
             is_kept: false,
+            is_revoked: true,
+            ttl: Some(Duration::from_secs(30)),
             template: "order:<id>".into(),
             place: "shop::ship (src/orders.rs:42)".into(),
             label: "4bf9".into(),
@@ -321,6 +358,8 @@ mod tests {
         };
         let kept = ReportedHold {
             is_kept: true,
+            is_revoked: false,
+            ttl: None,
             ..hold("order:7")
         };
         let holds = [hold("order:\n42"), kept];
@@ -328,8 +367,12 @@ mod tests {
             held: 336,
             other: 7,
         };
+        let next = NextReport {
+            regular: None,
+            asked: Some(Duration::from_secs(10)),
+        };
         let text = report(
-            &identity(),
+            (&identity(), next),
             &stats,
             &holds,
             std::slice::from_ref(&wait),
@@ -344,6 +387,7 @@ mod tests {
         let counts = (found.held(), found.waiting(), found.lost());
         assert_eq!(counts, (Some(1), Some(12), Some(2)));
         assert_eq!((found.unlisted_held(), found.unlisted()), (336, 343));
+        assert_eq!(found.next, next);
         assert_eq!((found.holds, found.waits), (holds.to_vec(), vec![wait]));
     }
 
@@ -355,24 +399,25 @@ mod tests {
             ..identity()
         };
         let none = Unlisted::default();
-        let text = report(&identity, &Stats::default(), &holds, &[], none);
+        let of = (&identity, NextReport::default());
+        let text = report(of, &Stats::default(), &holds, &[], none);
         assert!(text.len() <= MAX_TEXT, "{}", text.len());
         let found = parse(&stored(&text)).unwrap();
         assert_eq!(found.service().len(), MAX_FIELD);
         assert!(found.holds.len() > 30 && found.holds.iter().all(|hold| hold.key.len() == 200));
         assert_eq!(found.holds.len() as u64 + found.unlisted_held(), 64);
-        let many = first_line(&identity) + &"h\t?\t0\t0\t\t\t\tk\nw\t?\t1\tk\n".repeat(1000);
+        let many = first_line(&identity, of.1) + &"h\t?\t0\t0\t\t\t\tk\nw\t?\t1\tk\n".repeat(1000);
         let found = parse(&stored(&many)).unwrap();
         assert_eq!((found.holds.len(), found.waits.len()), (MOST, MOST));
         let long = [hold(&"k".repeat(201))];
-        let text = report(&identity, &Stats::default(), &long, &[], none);
+        let text = report(of, &Stats::default(), &long, &[], none);
         let found = parse(&stored(&text)).unwrap();
         assert_eq!((&*found.holds[0].key, found.unlisted_held()), ("", 1));
     }
 
     #[test]
     fn anything_else_names_no_process() {
-        let first = first_line(&identity());
+        let first = first_line(&identity(), NextReport::default());
         for text in [
             ENDED,
             "\n",

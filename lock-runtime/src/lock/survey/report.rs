@@ -54,7 +54,7 @@ impl Reported {
             let in_use = stats.held > 0 || stats.waiting > 0 || stats.kept > 0;
             let due = reporter.due_after(last, context.engine.report_pace(), in_use);
             if due.is_some_and(|due| due <= now()) {
-                self.report(&shared).await;
+                self.report(&shared, in_use).await;
                 last = Some(now());
                 continue;
             }
@@ -63,23 +63,25 @@ impl Reported {
         }
     }
 
-    async fn report(&self, shared: &Shared<Table>) {
+    async fn report(&self, shared: &Shared<Table>, in_use: bool) {
         let context = &shared.context;
         let reporter = &context.reporter;
-        let text = match reporter.begin() || context.engine.report_pace().regular.is_some() {
+        let pace = context.engine.report_pace();
+        let next = reporter.begin(pace, in_use);
+        let text = match next.asked.is_some() || pace.regular.is_some() {
             true => {
                 let mut more = Unlisted::default();
                 let holds = longest_holds(&shared.watchdog, &mut more).await;
                 let waits = waits(context, &self.queues, &self.claims, &mut more);
                 report(
-                    &reporter.identity,
+                    (&reporter.identity, next),
                     &context.telemetry.stats(self.queues.kept()),
                     &holds,
                     &waits,
                     more,
                 )
             }
-            false => first_line(&reporter.identity),
+            false => first_line(&reporter.identity, next),
         };
         store(context, &text).await;
     }

@@ -66,6 +66,12 @@ impl Claims {
         Some(time + self.sessions.context.clock.now().elapsed_since(at))
     }
 
+    /// Records what the server says of a write now.
+    pub(crate) fn on_written(&self, stat: &Stat) {
+        let at = self.sessions.context.clock.now();
+        *self.leader_time.lock() = Some((stat.changed_at, at));
+    }
+
     /// Proves that the session lives: a majority has agreed to a write. Returns what the server says of that. The id
     /// of its transaction is greater than that of every earlier one, and all of those are seen by what the session reads next.
     pub(crate) async fn prove(
@@ -80,8 +86,7 @@ impl Claims {
                 .await
             {
                 Ok(Reply::Changed(stat)) => {
-                    let at = self.sessions.context.clock.now();
-                    *self.leader_time.lock() = Some((stat.changed_at, at));
+                    self.on_written(&stat);
                     return Ok(stat);
                 }
                 Ok(_) => return Err(Failure::Malformed),
