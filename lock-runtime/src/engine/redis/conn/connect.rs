@@ -9,7 +9,7 @@ use crate::engine::redis::conn::client_id::{BrokenClients, ClientId};
 use crate::engine::redis::conn::connection::{Connection, MASTER_CHANGED};
 use crate::engine::redis::conn::driver::Driver;
 use crate::engine::redis::conn::endpoint::{Discovery, Endpoint};
-use crate::engine::redis::conn::exchange::Exchange;
+use crate::engine::redis::conn::exchange::{Exchange, MessageHandler};
 use crate::engine::redis::conn::login::{self, Purpose, refused};
 use crate::engine::redis::conn::pipeline::Pipeline;
 use crate::engine::redis::conn::request::{Content, Via};
@@ -52,7 +52,7 @@ pub(crate) struct Connector {
 /// Handles messages that arrive without a request.
 #[derive(Clone)]
 pub(crate) struct PushHandler {
-    pub(crate) message: Arc<dyn Fn(&[Value]) + Send + Sync>,
+    pub(crate) message: MessageHandler,
     /// Called for every new connection, after its setup commands: with `true` if the server has accepted the optional
     /// ones, too.
     pub(crate) connected: Arc<dyn Fn(bool) + Send + Sync>,

@@ -79,21 +79,21 @@ impl Connection {
     }
 
     fn judge<'a>(&self, envelope: &Envelope<'a>, outcome: Outcome) -> Result<Reply<'a>, SendError> {
-        let broken = |why: EngineError| SendError {
-            error: EngineError {
-                kind: EngineErrorKind::Indeterminate,
-                ..why
-            },
+        use EngineErrorKind::{Indeterminate, NotConnected};
+
+        // Whatever ended the connection, the next one may work.
+        let ended = |kind, why: EngineError| SendError {
+            error: EngineError { kind, ..why },
             broken: true,
-            not_sent: false,
+            not_sent: kind == NotConnected,
         };
         match outcome {
             Outcome::Reply(value, token) => {
                 let acquired = envelope.acquired(&value, token);
                 // A former master does not know the locks that the new one grants.
                 if self.endpoint.is_stale() {
-                    let changed = EngineError::new(EngineErrorKind::Indeterminate, MASTER_CHANGED);
-                    return Err(broken(changed));
+                    let changed = EngineError::new(Indeterminate, MASTER_CHANGED);
+                    return Err(ended(Indeterminate, changed));
                 }
                 // Replicas that could not be awaited make an error of the whole.
                 match value.extract_error() {
@@ -101,12 +101,8 @@ impl Connection {
                     Err(error) => Err(self.refused(error)),
                 }
             }
-            Outcome::NotSent => Err(SendError {
-                error: self.pipeline.why_ended(),
-                broken: true,
-                not_sent: true,
-            }),
-            Outcome::NoReply => Err(broken(self.pipeline.why_ended())),
+            Outcome::NotSent => Err(ended(NotConnected, self.pipeline.why_ended())),
+            Outcome::NoReply => Err(ended(Indeterminate, self.pipeline.why_ended())),
             Outcome::Expired => Err(SendError {
                 error: EngineError::no_reply(),
                 broken: false,

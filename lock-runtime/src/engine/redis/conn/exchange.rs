@@ -40,7 +40,7 @@ pub(super) struct Exchange {
     messages: Vec<Vec<Value>>,
 }
 
-type MessageHandler = Arc<dyn Fn(&[Value]) + Send + Sync>;
+pub(super) type MessageHandler = Arc<dyn Fn(&[Value]) + Send + Sync>;
 
 /// The connection is no longer usable.
 pub(super) struct Broken;
