@@ -27,6 +27,28 @@ struct Driver {
     process: Child,
 }
 
+impl Driver {
+    /// Starts a driver on a free port. It says which, unless it has ended.
+    fn start() -> (Driver, Option<u16>) {
+        let mut process = Command::new("chromedriver")
+            .arg("--port=0")
+            .process_group(0)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("tests/run.sh installs chromium-driver");
+        let printed = process.stdout.take().unwrap();
+        let mut lines = BufReader::new(printed).lines().map_while(Result::ok);
+        let port = lines.find_map(|line| {
+            let rest = line.split_once("started successfully on port ")?.1;
+            rest.trim_end_matches('.').parse().ok()
+        });
+        // It may go on printing.
+        std::thread::spawn(move || lines.for_each(drop));
+        (Driver { process }, port)
+    }
+}
+
 impl Drop for Driver {
     fn drop(&mut self) {
         if let Some(group) = Pid::from_raw(self.process.id() as i32) {
@@ -73,23 +95,12 @@ impl Browser {
 
     async fn with(script: bool) -> Browser {
         let one = ONE.lock().await;
-        let mut process = Command::new("chromedriver")
-            .arg("--port=0")
-            .process_group(0)
-            .stdout(Stdio::piped())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("tests/run.sh installs chromium-driver");
-        let printed = process.stdout.take().unwrap();
-        let driver = Driver { process };
-        let mut lines = BufReader::new(printed).lines().map_while(Result::ok);
-        let port = lines.find_map(|line| {
-            let rest = line.split_once("started successfully on port ")?.1;
-            rest.trim_end_matches('.').parse::<u16>().ok()
-        });
-        // It may go on printing.
-        std::thread::spawn(move || lines.for_each(drop));
-        let url = format!("http://127.0.0.1:{}", port.expect("it says its port"));
+        // One that finds its port in use, by IPv4 or IPv6, ends without a word.
+        let (driver, port) = std::iter::repeat_with(Driver::start)
+            .take(5)
+            .find_map(|(driver, port)| Some((driver, port?)))
+            .expect("a driver says its port");
+        let url = format!("http://127.0.0.1:{port}");
         // A container has no namespaces for the sandbox, and little shared memory.
         let mut options = json!({
             "args": ["--headless=new", "--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--window-size=1200,900"],

@@ -43,7 +43,7 @@ fn signal_reaches_the_whole_group() {
     let server = Server::start();
     let child =
         "trap 'echo \"@ child ends\"; exit 0' TERM; echo '@ runs'; while :; do sleep 0.05; done";
-    let script = format!("({child}) & trap : TERM; wait; wait; exit 4");
+    let script = format!("trap : TERM; ({child}) & wait; wait; exit 4");
     let mut worker = run(&server, "k", &script);
     worker.expect("runs");
     worker.signal("TERM");
