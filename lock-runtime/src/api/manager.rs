@@ -52,7 +52,7 @@ pub struct LockManager {
 }
 
 impl LockManager {
-    /// Connects to the lock server of a URL or a [`Config`]. Dropping the future abandons the attempt.
+    /// Connects to the lock server of a URL or a [`Config`]. Cancel safe: dropping the future abandons the attempt.
     ///
     /// # Errors
     ///
@@ -212,7 +212,7 @@ impl LockManager {
     }
 
     /// Does the same, and reads the reports of all processes, as [`list`](Self::list) does: one of them may report to hold the lock
-    /// that another holds, see [`LockInfo::rivals`].
+    /// that another holds, see [`LockInfo::rivals`]. Cancel safe.
     ///
     /// # Errors
     ///
@@ -222,7 +222,7 @@ impl LockManager {
     }
 
     /// Lists the locks in use whose keys begin with that text, with their holders and waiters, in the order of their keys;
-    /// [1000 of them](List::limit) at the most. It changes nothing.
+    /// [1000 of them](List::limit) at the most. It changes nothing. Cancel safe.
     ///
     /// On Redis it finds what the processes have [reported](crate::Config::report): of each process the 64 locks that it has
     /// held longest, and 64 of those that it waits for, as far as 16 KB have room for them, and no keys above 200 bytes.
@@ -252,6 +252,7 @@ impl LockManager {
     }
 
     /// Returns the processes that use locks, as they have [reported](crate::Config::report), 10,000 of them at the most.
+    /// Cancel safe.
     ///
     /// # Errors
     ///
@@ -262,6 +263,7 @@ impl LockManager {
 
     /// Asks all processes that listen to report now, and gives them 150 ms for it. A process listens once it has waited for a
     /// lock, or has held one until its renewal, or from the beginning with [`Report::Live`](crate::Report::Live).
+    /// Cancel safe: once it has begun, the processes may report all the same.
     ///
     /// # Errors
     ///
@@ -278,8 +280,11 @@ impl LockManager {
     /// [`Revocation::Stopped`](crate::Revocation::Stopped) is the word of its process. If the
     /// process does not hear, or the body does not await anything, the lock stays held
     /// ([`Revocation::NotStopped`](crate::Revocation::NotStopped)), and the body returns its value; only
-    /// [`force`](Revoke::force) takes a lock away. A process hears if it has waited for a lock, or has held one until its renewal, after a third of its ttl; behind a
-    /// pooler of PostgreSQL only with `?listen=`.
+    /// [`force`](Revoke::force) takes a lock away. A process hears if it has waited for a lock, or has held one until its
+    /// renewal, after a third of its ttl; behind a pooler of PostgreSQL only with `?listen=`.
+    ///
+    /// Dropping the future takes nothing back: what was sent by then is carried out, and its result is unknown. Then
+    /// [`inspect`](Self::inspect) says who holds the lock.
     ///
     /// Whoever may write the lock on the server may revoke it. Both processes log it, with who and why. The
     /// [runbook](crate::guide::runbook) says when to ask, and when to use force.
@@ -309,7 +314,8 @@ impl LockManager {
     }
 
     /// Checks that locks can be acquired now, by a round trip to the server: in a quorum to a majority of the members,
-    /// in a cluster to every master. It takes no longer than the command timeout, and leaves nothing on the server.
+    /// in a cluster to every master. It takes no longer than the command timeout, and leaves nothing on the server. Cancel
+    /// safe.
     ///
     /// It is for readiness probes, which keep requests away from an instance while its locks fail. Don't use it for
     /// liveness probes: an outage of the lock server would then restart all instances. That repairs nothing, and ends
@@ -352,7 +358,7 @@ impl LockManager {
     ///
     /// The check connects to every server of the deployment, and takes no longer than the connect timeout. A
     /// setting that cannot be read is a warning, too: [`WarningKind::NotChecked`](crate::WarningKind). A
-    /// Redis user needs the permissions `+info +time +config|get`.
+    /// Redis user needs the permissions `+info +time +config|get`. Cancel safe.
     ///
     /// ```
     /// # use lock_runtime::LockManager;
@@ -394,8 +400,8 @@ impl LockManager {
     ///
     /// Thus it returns at once if no lock is held or being acquired, and after `grace`, twice the longest ttl and a
     /// command timeout at the latest. Of several calls at a time, the first whose `grace` is over cancels the bodies.
-    /// Dropping the future only stops waiting: no lock is granted any more, the releases continue, and the bodies that were
-    /// not canceled yet run on.
+    /// Cancel safe: dropping the future only stops waiting. No lock is granted any more, the releases continue, and the
+    /// bodies that were not canceled yet run on.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager, LostCause};

@@ -2,7 +2,7 @@
 //! replies, and while the connection ends.
 
 use crate::engine::background_release::{BackgroundRelease, ReleaseSupervisor};
-use crate::engine::redis::conn::batch::Many;
+use crate::engine::redis::conn::batch::SplitThreshold;
 use crate::engine::redis::conn::batch::effects::Effects;
 use crate::engine::redis::conn::batch::slab::Outcome;
 use crate::engine::redis::conn::batch::tests::{Ends, Log, Store, attempt, command_of};
@@ -39,7 +39,7 @@ impl Connection {
             ends: Arc::default(),
             held: Mutex::default(),
         });
-        connection.pipeline.slots().many = Many(2);
+        connection.pipeline.slots().split_at = SplitThreshold(2);
         let driven = connection.clone();
         crate::util::shuttle::execution::spawn(async move { driven.drive().await });
         connection

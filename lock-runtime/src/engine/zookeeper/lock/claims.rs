@@ -35,8 +35,8 @@ const GRACE: Duration = Duration::from_millis(20);
 pub(crate) struct Claims {
     pub(crate) sessions: Sessions,
     pub(crate) nodes: Arc<ClaimTable<Arc<Node>>>,
-    /// For claims that wait with the nodes of earlier ones, the tokens in the names of these, by which others know them.
-    known_as: Mutex<HashMap<Token, Token>>,
+    /// The token in the name of a claim's node, if it is not that of the claim.
+    node_tokens: Mutex<HashMap<Token, Token>>,
     /// The nodes whose callers are about to wait under another token.
     reserved: Mutex<Vec<(Arc<Node>, PendingWork)>>,
     pub(crate) io: IoThread,
@@ -62,7 +62,7 @@ impl Claims {
         let claims = Arc::new(Claims {
             sessions,
             nodes: nodes.clone(),
-            known_as: Mutex::default(),
+            node_tokens: Mutex::default(),
             reserved: Mutex::default(),
             io,
             paths,
@@ -123,7 +123,7 @@ impl Claims {
             let reserved = reserved.filter(|node| node.rename(&self.nodes, claim.token));
             if let Some(node) = &reserved {
                 node.set_waits_as(claim.token);
-                self.known_as.lock().insert(claim.token, node.named);
+                self.node_tokens.lock().insert(claim.token, node.named);
             }
             let new = || Arc::new(Node::new(claim.token, lock, session));
             reserved.unwrap_or_else(|| self.nodes.get_or_insert(claim.token, counts, new))
@@ -140,7 +140,11 @@ impl Claims {
 
     /// Returns the token by which others know the claim.
     pub(crate) fn shown_as(&self, token: Token) -> Token {
-        self.known_as.lock().get(&token).copied().unwrap_or(token)
+        self.node_tokens
+            .lock()
+            .get(&token)
+            .copied()
+            .unwrap_or(token)
     }
 
     /// Has the claim hold the lock under the token by which others know it. Returns `None` if it is given up.
@@ -161,7 +165,7 @@ impl Claims {
     pub(crate) fn forget(&self, node: &Node) {
         node.forget(&self.nodes);
         if let Some(token) = node.waits_as() {
-            self.known_as.lock().remove(&token);
+            self.node_tokens.lock().remove(&token);
         }
     }
 

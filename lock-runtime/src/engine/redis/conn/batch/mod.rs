@@ -44,15 +44,15 @@ pub(crate) struct Slots {
     /// Wakes the driver; `None` once the connection has ended.
     pub(crate) driver: Option<Waker>,
     ended: bool,
-    pub(crate) many: Many,
+    pub(crate) split_at: SplitThreshold,
 }
 
 /// From this number of requests on, an idle server first gets half of them.
-pub(crate) struct Many(pub(crate) usize);
+pub(crate) struct SplitThreshold(pub(crate) usize);
 
-impl Default for Many {
-    fn default() -> Many {
-        Many(40)
+impl Default for SplitThreshold {
+    fn default() -> SplitThreshold {
+        SplitThreshold(40)
     }
 }
 
@@ -218,7 +218,7 @@ impl Slots {
         }
         self.silent_since.get_or_insert_with(now);
         let all = self.unsent.len();
-        let most = match self.owed.is_empty() && all >= self.many.0 {
+        let most = match self.owed.is_empty() && all >= self.split_at.0 {
             true => all.div_ceil(2),
             false => all,
         };

@@ -318,7 +318,7 @@ fn releases_are_written_first_and_in_batches() {
 #[test]
 fn half_of_many_requests_are_written_to_an_idle_server() {
     let mut bench = Bench::new();
-    let Many(many) = bench.slots.many;
+    let SplitThreshold(many) = bench.slots.split_at;
     let mut put = |count: usize| {
         let put = |n: usize| bench.put(acquire(&n.to_string()));
         let slots: Vec<_> = (0..count).map(put).collect();
@@ -348,7 +348,7 @@ fn half_of_many_requests_are_written_to_an_idle_server() {
 #[test]
 fn the_half_that_is_written_first_came_first() {
     let mut bench = Bench::new();
-    let Many(many) = bench.slots.many;
+    let SplitThreshold(many) = bench.slots.split_at;
     for n in 0..many {
         let claim = attempt(&n.to_string()).claim(Token::random());
         let release = bench.background(claim);
@@ -565,7 +565,7 @@ fn no_order_of_steps_loses_a_lock_or_swaps_a_reply() {
     let (mut granted, mut left_behind, mut broken) = (0, 0, 0);
     for round in 0..3_000_usize {
         let mut bench = Bench::new();
-        bench.slots.many = Many(2);
+        bench.slots.split_at = SplitThreshold(2);
         let mut callers: Vec<Caller> = Vec::new();
         let mut held: Vec<Claim> = Vec::new();
         let mut next = round;
