@@ -175,7 +175,7 @@ pub(crate) fn set_ages(manager: ProcessId, ages: Ages) {
         oldest.hold = oldest.hold.max(ages.hold);
         oldest.wait = oldest.wait.max(ages.wait);
     }
-    drop(all);
+    // Under the lock, so that no other manager sets what it has seen of these ages before.
     contain(|| {
         for (template, ages) in oldest {
             let series = Series::of_template(template);
@@ -311,7 +311,12 @@ fn describe() {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::ages::Oldest;
+    use metrics::{GaugeFn, Key, KeyName, Metadata, Recorder, SharedString};
     use metrics_exporter_prometheus::PrometheusBuilder;
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+    use std::sync::{Arc, mpsc};
+    use std::thread;
 
     #[test]
     fn a_recorder_that_comes_late_gets_no_end_without_its_beginning() {
@@ -331,5 +336,81 @@ mod tests {
             let line = format!("distributed_lock_{gauge} 0\n");
             assert!(text.contains(&line), "{text}");
         }
+    }
+
+    /// A gauge that is slow the first time: it waits until the other thread is done, which may have to wait for it in turn.
+    struct Slow {
+        value: AtomicU64,
+        is_slow: AtomicBool,
+        begun: mpsc::Sender<()>,
+        others: Mutex<mpsc::Receiver<()>>,
+    }
+
+    impl GaugeFn for Slow {
+        fn increment(&self, _: f64) {}
+
+        fn decrement(&self, _: f64) {}
+
+        fn set(&self, value: f64) {
+            if self.is_slow.swap(false, Ordering::Relaxed) {
+                self.begun.send(()).unwrap();
+                let others = self.others.lock().unwrap();
+                let _ = others.recv_timeout(Duration::from_millis(100));
+            }
+            self.value.store(value as u64, Ordering::Relaxed);
+        }
+    }
+
+    /// Records the ages of holds.
+    struct OneGauge(Arc<Slow>);
+
+    impl Recorder for OneGauge {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, _: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::noop()
+        }
+
+        fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+            match key.name() {
+                "distributed_lock.hold.oldest" => Gauge::from_arc(self.0.clone()),
+                _ => Gauge::noop(),
+            }
+        }
+
+        fn register_histogram(&self, _: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::noop()
+        }
+    }
+
+    #[test]
+    fn ages_of_a_manager_outlast_what_another_saw_of_them() {
+        let set = |manager, seconds| {
+            let hold = Duration::from_secs(seconds);
+            let oldest = Oldest { hold, wait: hold };
+            set_ages(manager, Ages::from([("slow", oldest)]));
+        };
+        let [one, other] = [ProcessId::random(), ProcessId::random()];
+        let (begun, has_begun) = mpsc::channel();
+        let (done, others) = mpsc::channel();
+        let gauge = Arc::new(Slow {
+            value: AtomicU64::new(0),
+            is_slow: AtomicBool::new(true),
+            begun,
+            others: Mutex::new(others),
+        });
+        let recorder = OneGauge(gauge.clone());
+        thread::scope(|threads| {
+            threads.spawn(|| metrics::with_local_recorder(&recorder, || set(one, 1)));
+            has_begun.recv().unwrap();
+            metrics::with_local_recorder(&recorder, || set(other, 2));
+            done.send(()).unwrap();
+        });
+        assert_eq!(gauge.value.load(Ordering::Relaxed), 2);
+        [one, other].map(|manager| set_ages(manager, Ages::new()));
     }
 }
