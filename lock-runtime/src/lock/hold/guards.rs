@@ -3,7 +3,8 @@
 use crate::engine::lease::Lease;
 use crate::error::LostCause;
 use crate::limit::Limit;
-use crate::lock::hold::{Hold, Phase, Reuse, State};
+use crate::lock::hold::Hold;
+use crate::lock::hold::state::{Phase, Reuse, State};
 use crate::lock::record::guard::GuardRecord;
 use crate::lock::record::guards::GuardRecords;
 use crate::lock::watchdog::Watchdog;

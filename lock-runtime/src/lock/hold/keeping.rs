@@ -1,6 +1,7 @@
 //! A hold that its process keeps for its next call.
 
-use crate::lock::hold::{Hold, Phase, Reuse, State};
+use crate::lock::hold::Hold;
+use crate::lock::hold::state::{Phase, Reuse, State};
 use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
 use crate::util::sync::MutexGuard;

@@ -10,6 +10,7 @@ mod renewal;
 mod replacement;
 mod retain;
 mod revoke;
+mod state;
 
 use crate::engine::lease::Lease;
 use crate::engine::request::Claim;
@@ -17,8 +18,8 @@ use crate::engine::token::Token;
 use crate::error::{LockError, LostCause};
 use crate::limit::Limit;
 use crate::lock::context::Context;
+use crate::lock::hold::state::{Phase, Reuse, State};
 use crate::lock::lease::HeldLease;
-use crate::lock::offer::OpenOffer;
 use crate::lock::record::guards::GuardRecords;
 use crate::lock::shared::Shared;
 use crate::options::LockOptions;
@@ -31,7 +32,6 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 use std::time::Duration;
 use tokio::sync::Notify;
-use tokio::time::Instant;
 
 /// The parts of a manager, as its holds know them.
 pub(crate) type Parts = Shared<dyn HoldTable>;
@@ -68,63 +68,6 @@ pub(crate) struct Hold {
     /// The guards that own the hold: one, or several readers; none while it ends.
     guards: AtomicU32,
     state: Mutex<State>,
-}
-
-struct State {
-    phase: Phase,
-    lease: HeldLease,
-    /// The options of the current guard: whether the lease is renewed, and acknowledged by how many replicas.
-    renew: bool,
-    replicas: u32,
-    /// The end of the current guard's time, independent of the lease. Boxed: few guards have one.
-    hard_limit: Option<Box<(Lease, LostCause)>>,
-    /// When the next renewal is due: while one is in flight, if that succeeds.
-    renew_at: Option<Instant>,
-    /// The instant for which the watchdog has scheduled the hold.
-    scheduled_at: Option<Instant>,
-    /// How many times the hold was handed from guard to guard, or joined.
-    handoffs: u32,
-    held_since: Instant,
-    /// When the current guard got it, or the first of several readers; while it is kept, when the last guard ended.
-    guard_since: Instant,
-    /// The end of the longest `min_hold` of its guards so far.
-    retain_until: Option<Instant>,
-    /// The fencing token of the guards that own the hold, once it is known.
-    fencing_token: Option<u64>,
-    reuse: Reuse,
-    /// The current guard leaves the lock to this process.
-    is_lazy: bool,
-    /// The token of the exclusive hold that this read hold has replaced.
-    replaces: Option<Token>,
-    /// The guards that may not have been picked up yet.
-    offers: Vec<OpenOffer>,
-    /// The records of the guards that own the hold, once their callers have received them.
-    records: GuardRecords,
-}
-
-/// What the process may do without a request when the guard ends.
-#[derive(Clone, Copy, PartialEq)]
-enum Reuse {
-    /// Nothing: a transaction may rely on the guard, and the server must know when another one comes.
-    None,
-    /// Hand the lock on to a waiter.
-    HandOff,
-    /// Keep it for the next call, too: in its tenure.
-    Keep,
-    /// It has done so: no caller has a guard.
-    Kept,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum Phase {
-    Held,
-    /// A read hold is about to replace this one, which is not renewed any more.
-    Replaced,
-    /// Its guards are asked to end it, since then. Until they do, their bodies may run, so its lease is renewed.
-    Asked(std::time::Instant),
-    Lost(LostCause, std::time::Instant),
-    /// The last guard has ended. The server may not have released the lock yet.
-    Ended,
 }
 
 impl Hold {
@@ -373,48 +316,8 @@ impl Hold {
     }
 }
 
-impl Phase {
-    /// Returns `true` if this process holds the lock.
-    fn is_held(self) -> bool {
-        matches!(self, Phase::Held | Phase::Replaced | Phase::Asked(_))
-    }
-
-    fn is_renewed(self) -> bool {
-        matches!(self, Phase::Held | Phase::Asked(_))
-    }
-
-    /// Returns why no guard may rely on the lock any more, and since when.
-    fn loss(self) -> Option<(LostCause, std::time::Instant)> {
-        match self {
-            Phase::Asked(since) => Some((LostCause::Revoked, since)),
-            Phase::Lost(cause, since) => Some((cause, since)),
-            Phase::Held | Phase::Replaced | Phase::Ended => None,
-        }
-    }
-}
-
 impl Drop for Hold {
     fn drop(&mut self) {
         self.context().holds.end();
-    }
-}
-
-impl State {
-    /// Returns for how long the lock has been held.
-    fn held_for(&self) -> Duration {
-        time::elapsed_since(self.held_since)
-    }
-
-    /// Returns for how long the lock must stay held.
-    fn rest_of_min_hold(&self) -> Option<Duration> {
-        let rest = self.retain_until?.saturating_duration_since(time::now());
-        (!rest.is_zero()).then_some(rest)
-    }
-
-    fn remaining(&self, now: Timestamp) -> Duration {
-        let lease = self.lease.remaining(now);
-        self.hard_limit
-            .as_deref()
-            .map_or(lease, |(limit, _)| limit.remaining(now).min(lease))
     }
 }

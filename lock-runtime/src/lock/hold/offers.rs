@@ -1,7 +1,8 @@
 //! The guards that callers have not picked up yet. The watchdog withdraws them when their time is over, so that no lease
 //! is renewed for a call that is not polled.
 
-use crate::lock::hold::{Hold, Phase, State};
+use crate::lock::hold::Hold;
+use crate::lock::hold::state::{Phase, State};
 use crate::lock::offer::{Offered, OpenOffer};
 use std::sync::Arc;
 use tokio::time::Instant;

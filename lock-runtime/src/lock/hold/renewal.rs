@@ -5,7 +5,8 @@ use crate::engine::lease::Lease;
 #[cfg(feature = "testing")]
 use crate::engine::request::Claim;
 use crate::error::LostCause;
-use crate::lock::hold::{Hold, Phase, Reuse, State};
+use crate::lock::hold::Hold;
+use crate::lock::hold::state::{Phase, Reuse, State};
 use crate::lock::renewal_timing;
 use crate::lock::watchdog::renewable::{Renewable, Renewal, Since};
 use crate::process_info::ReportedHold;

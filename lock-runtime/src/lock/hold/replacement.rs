@@ -4,7 +4,8 @@ use crate::engine::lease::Lease;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::error::{LockError, LostCause};
-use crate::lock::hold::{Hold, Phase, Reuse};
+use crate::lock::hold::Hold;
+use crate::lock::hold::state::{Phase, Reuse};
 use crate::options::LockOptions;
 use crate::util::time;
 use std::sync::Arc;
@@ -14,10 +15,10 @@ impl Hold {
     /// Ends the renewals, since a read hold is about to replace this one. Returns its claim. Fails if the lease is
     /// lost, or if another guard owns the hold too: its body must remain exclusive.
     pub(crate) fn begin_replacement(&self) -> Result<Claim, LockError> {
-        if let Some(loss) = self.check_lost() {
-            return Err(loss);
+        let mut state = self.checked_state();
+        if let Some((cause, since)) = state.phase.loss() {
+            return Err(self.lost_error(cause, since));
         }
-        let mut state = self.state();
         if self.guards.load(Ordering::Acquire) > 1 {
             return Err(LockError::Unsupported {
                 operation: "downgrade",

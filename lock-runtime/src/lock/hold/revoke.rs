@@ -5,7 +5,8 @@ use crate::error::LostCause;
 use crate::event::LockEvent;
 use crate::limit::Limit;
 use crate::lock::asks::RevokeRequest;
-use crate::lock::hold::{Hold, Phase, Reuse};
+use crate::lock::hold::Hold;
+use crate::lock::hold::state::{Phase, Reuse};
 use crate::trace;
 
 impl Hold {

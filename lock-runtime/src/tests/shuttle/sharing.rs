@@ -171,3 +171,28 @@ fn a_downgrade_is_dropped_at_any_point() {
         server.assert_empty();
     });
 }
+
+/// Whichever of the two is first, the other one finds it.
+#[test]
+fn a_loss_races_with_a_downgrade() {
+    explore(POLLS, || async {
+        let server = Server::start();
+        let process = server.process();
+        let guard = process.take_with("a", write).await.unwatched();
+        let hold = guard.hold().clone();
+        let loses = spawn(async move {
+            let now = virtual_time::clock().now();
+            assert_eq!(hold.on_renewed(now, now, false), None);
+        });
+        let downgrades = spawn(guard.downgrade());
+        let (_, downgraded) = (loses.await.unwrap(), downgrades.await.unwrap());
+        let lost = process.locks.stats().lost;
+        assert!(
+            lost == 0 || downgraded.is_err(),
+            "a lost lock is downgraded"
+        );
+        drop(downgraded);
+        process.wait_idle().await;
+        server.end([process]).await;
+    });
+}
