@@ -3,21 +3,21 @@
 use crate::args::Server;
 use crate::connect::connect_to_servers;
 use crate::exit::{DONE, Failure, WARNINGS};
-use crate::output::{heading, print, print_json};
+use crate::output::{heading, is_json, print, print_json};
 use crate::text::escaped;
 use lock_runtime::Warning;
 use serde_json::{Value, json};
 
-pub(crate) async fn check(server: &Server, as_json: bool) -> Result<u8, Failure> {
+pub(crate) async fn check(server: &Server) -> Result<u8, Failure> {
     let locks = connect_to_servers(server).await?;
     let warnings = locks.check_servers().await;
     for warning in &warnings {
-        match as_json {
+        match is_json() {
             true => print_json(&object(warning)),
             false => print(&paragraph(warning)),
         }
     }
-    if warnings.is_empty() && !as_json {
+    if warnings.is_empty() && !is_json() {
         print("no warnings\n");
     }
     Ok(if warnings.is_empty() { DONE } else { WARNINGS })

@@ -4,21 +4,21 @@ use crate::answers::settled;
 use crate::args::{List, Server};
 use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
-use crate::output::{print, print_json, say};
+use crate::output::{is_json, print, print_json, say};
 use crate::show::{held, held_at_most, marked, object, rest_of_lease, who};
 use crate::table::table;
 use lock_runtime::{LockInfo, LockManager, ProcessInfo};
 use std::time::Duration;
 
-pub(crate) async fn list(server: &Server, options: &List, as_json: bool) -> Result<u8, Failure> {
+pub(crate) async fn list(server: &Server, options: &List) -> Result<u8, Failure> {
     let locks = connect_to_look(server).await?;
     let looked = Found::by(&locks, options).await?;
     let found = &looked.locks;
-    match as_json {
+    match is_json() {
         true => found.iter().for_each(|lock| print_json(&object(lock))),
         false => print(&overview(found)),
     }
-    if found.is_empty() && !as_json {
+    if found.is_empty() && !is_json() {
         say_where(server);
         if !options.scan {
             say("on Redis, `--scan` also finds the locks of other clients");

@@ -28,10 +28,12 @@ use exit::Failure;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    let args = Args::try_parse();
     // Also if the arguments are not understood.
     let mut arguments = std::env::args_os().take_while(|it| it != "--");
-    output::set_json(arguments.any(|it| it == "--json"));
-    let code = match Args::try_parse() {
+    let mut is_json = || arguments.any(|it| it == "--json");
+    output::set_json(args.as_ref().map_or_else(|_| is_json(), |args| args.json));
+    let code = match args {
         Ok(args) => execute(&args).unwrap_or_else(Failure::report),
         Err(error) => exit::of_arguments(&error),
     };
@@ -56,17 +58,17 @@ fn on_server(args: &Args, command: &Command) -> Result<u8, Failure> {
     let server = &args.server;
     runtime.block_on(async {
         match command {
-            Command::Show { key } => show::show(server, key, args.json).await,
-            Command::List(options) => list::list(server, options, args.json).await,
+            Command::Show { key } => show::show(server, key).await,
+            Command::List(options) => list::list(server, options).await,
             Command::Top { watch, every, list } => {
-                top::top(server, list, watch.then_some(*every), args.json).await
+                top::top(server, list, watch.then_some(*every)).await
             }
-            Command::Processes => processes::processes(server, args.json).await,
-            Command::Revoke(options) => revoke::revoke(server, options, args.json).await,
+            Command::Processes => processes::processes(server).await,
+            Command::Revoke(options) => revoke::revoke(server, options).await,
             Command::Run(options) => run::run(server, options).await,
-            Command::Check => check::check(server, args.json).await,
-            Command::Ping => ping::ping(server, args.json).await,
-            Command::Serve { port } => serve::serve(server, *port, args.json).await,
+            Command::Check => check::check(server).await,
+            Command::Ping => ping::ping(server).await,
+            Command::Serve { port } => serve::serve(server, *port).await,
             _ => Ok(exit::DONE),
         }
     })

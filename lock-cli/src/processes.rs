@@ -4,18 +4,18 @@ use crate::answers::settled;
 use crate::args::Server;
 use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
-use crate::output::{print, print_json};
+use crate::output::{is_json, print, print_json};
 use crate::table::table;
 use crate::text::{age, duration, millis, timestamp};
 use lock_runtime::ProcessInfo;
 use serde_json::{Value, json};
 
-pub(crate) async fn processes(server: &Server, as_json: bool) -> Result<u8, Failure> {
+pub(crate) async fn processes(server: &Server) -> Result<u8, Failure> {
     let locks = connect_to_look(server).await?;
     let look = async || Ok(locks.processes().await?);
     let awaits = |found: &Vec<ProcessInfo>| found.iter().any(ProcessInfo::is_awaited);
     let found = settled(&locks, look, awaits).await?;
-    match as_json {
+    match is_json() {
         true => found
             .iter()
             .for_each(|process| print_json(&object(process))),

@@ -3,26 +3,22 @@
 use crate::args::{Revoke, Server};
 use crate::connect::{connect_to_revoke, say_where};
 use crate::exit::{BUSY, DONE, Failure, USAGE};
-use crate::output::{ask, print, print_json, say};
+use crate::output::{ask, is_json, print, print_json, say};
 use crate::show::{rest_of_lease, who};
 use crate::text::{duration, escaped, millis};
 use lock_runtime::{ClaimInfo, LockManager, Revocation};
 use serde_json::{Value, json};
 
-pub(crate) async fn revoke(
-    server: &Server,
-    options: &Revoke,
-    as_json: bool,
-) -> Result<u8, Failure> {
+pub(crate) async fn revoke(server: &Server, options: &Revoke) -> Result<u8, Failure> {
     let locks = connect_to_revoke(server).await?;
     let meant = meant(&locks, options).await?;
     if !meant.is_empty() {
         confirm(options, &meant)?;
-    } else if !as_json {
+    } else if !is_json() {
         say_where(server);
     }
     // Another client is not asked.
-    if meant.iter().any(|it| it.process().is_some()) && !as_json {
+    if meant.iter().any(|it| it.process().is_some()) && !is_json() {
         say(&format!(
             "waiting up to {} for it to stop",
             duration(options.grace)
@@ -44,7 +40,7 @@ pub(crate) async fn revoke(
         true => revoke.force().await?,
         false => revoke.await?,
     };
-    match as_json {
+    match is_json() {
         true => print_json(&object(&options.key, &revoked)),
         false => print(&sentence(options, &meant, &revoked)),
     }

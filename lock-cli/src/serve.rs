@@ -3,7 +3,7 @@
 use crate::args::Server;
 use crate::connect::connect_to_servers;
 use crate::exit::{CONFIGURATION, DONE, Failure};
-use crate::output::{print, print_json};
+use crate::output::{is_json, print, print_json};
 use axum::extract::Request;
 use axum::http::StatusCode;
 use axum::http::header::HOST;
@@ -15,7 +15,7 @@ use std::net::Ipv4Addr;
 use tokio::net::TcpListener;
 
 /// Serves until it is interrupted.
-pub(crate) async fn serve(server: &Server, port: u16, as_json: bool) -> Result<u8, Failure> {
+pub(crate) async fn serve(server: &Server, port: u16) -> Result<u8, Failure> {
     let locks = connect_to_servers(server).await?;
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await;
     let listener = listener.map_err(|error| {
@@ -27,7 +27,7 @@ pub(crate) async fn serve(server: &Server, port: u16, as_json: bool) -> Result<u
     let port = listener.local_addr()?.port();
     let hosts = ["127.0.0.1", "localhost"].map(|host| format!("{host}:{port}"));
     let url = format!("http://{}/", hosts[0]);
-    match as_json {
+    match is_json() {
         true => print_json(&json!({ "url": url })),
         false => print(&format!("{url}\n")),
     }

@@ -4,7 +4,7 @@ use crate::answers::settled;
 use crate::args::Server;
 use crate::connect::{connect_to_look, say_where};
 use crate::exit::{DONE, Failure};
-use crate::output::{heading, print, print_json, say};
+use crate::output::{heading, is_json, print, print_json, say};
 use crate::processes;
 use crate::text::{age, duration, escaped, millis, timestamp};
 use lock_runtime::{ClaimInfo, LeaseInfo, LockInfo, Mode, ProcessInfo};
@@ -14,7 +14,7 @@ use std::time::Duration;
 /// The width of the first column.
 const COLUMN: usize = 13;
 
-pub(crate) async fn show(server: &Server, key: &str, as_json: bool) -> Result<u8, Failure> {
+pub(crate) async fn show(server: &Server, key: &str) -> Result<u8, Failure> {
     let locks = connect_to_look(server).await?;
     let look = async || Ok(locks.inspect_with_rivals(key).await?);
     let found = settled(&locks, look, awaits).await?;
@@ -24,11 +24,11 @@ pub(crate) async fn show(server: &Server, key: &str, as_json: bool) -> Result<u8
             "the prefix `{prefix}` is added to each key: leave it out"
         ));
     }
-    match as_json {
+    match is_json() {
         true => print_json(&object(&found)),
         false => print(&table(&found)),
     }
-    if found.holders().is_empty() && !as_json {
+    if found.holders().is_empty() && !is_json() {
         say_where(server);
     }
     Ok(DONE)

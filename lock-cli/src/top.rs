@@ -4,7 +4,7 @@ use crate::args::{List, Server};
 use crate::connect::connect_to_look;
 use crate::exit::{DONE, Failure, UNAVAILABLE};
 use crate::list::{Found, longest, overview, say_rivals, say_unlisted};
-use crate::output::{clear, height, print, print_json};
+use crate::output::{clear, height, is_json, print, print_json};
 use crate::show::object;
 use lock_runtime::{LockInfo, LockManager};
 use std::cmp::Reverse;
@@ -17,11 +17,10 @@ pub(crate) async fn top(
     server: &Server,
     options: &List,
     every: Option<Duration>,
-    as_json: bool,
 ) -> Result<u8, Failure> {
     let locks = connect_to_look(server).await?;
     loop {
-        let looked = look(&locks, options, as_json).await;
+        let looked = look(&locks, options).await;
         let Some(every) = every else {
             return looked.map(|()| DONE);
         };
@@ -35,13 +34,13 @@ pub(crate) async fn top(
         };
         tokio::time::sleep(every).await;
         let _ = locks.ask_for_reports().await;
-        if is_known && !as_json {
+        if is_known && !is_json() {
             clear();
         }
     }
 }
 
-async fn look(locks: &LockManager, options: &List, as_json: bool) -> Result<(), Failure> {
+async fn look(locks: &LockManager, options: &List) -> Result<(), Failure> {
     let all = List {
         limit: options.limit.max(MOST),
         ..options.clone()
@@ -60,7 +59,7 @@ async fn look(locks: &LockManager, options: &List, as_json: bool) -> Result<(), 
     found.sort_by_key(|lock| Reverse(longest(lock)));
     let lines = height().map_or(usize::MAX, |lines| lines.saturating_sub(5).max(1));
     let shown = &found[..found.len().min(options.limit)];
-    if as_json {
+    if is_json() {
         shown.iter().for_each(|lock| print_json(&object(lock)));
         return Ok(());
     }
