@@ -137,10 +137,14 @@ stop() {
 }
 
 finish() {
-    local failed repeated
+    local failed repeated program
     repeat_starved
     failed="$(grep -c "^failed" "$logs/results" || true)"
     repeated="$(grep -c "^repeat" "$logs/results" || true)"
+    # Of a long output, once more what the tests say that failed.
+    cut -d " " -f 2 "$logs/results" | sort -u | while read -r program; do
+        sed -n '/^---- .* stdout ----$/,/^failures:$/p' "$logs/$program.log" | cut -c1-500 || true
+    done
     printf '\n%s\n%s\n' "$(cat "$logs/times")" "$(cat "$logs/results")"
     printf '%s failed, %s repeated alone\n' "$failed" "$repeated"
     exit $((failed > 0))

@@ -31,6 +31,38 @@ fn listening(server: &Postgres) -> Vec<u32> {
     rows.iter().map(|pid| pid.parse().unwrap()).collect()
 }
 
+/// Waits for a lock, with messages from the server itself, while a process with that URL holds it. Requests go through a
+/// proxy to that port. Fails unless the grant comes by a message in one of ten tries: in each of them, a request may be due.
+pub(super) async fn grant_comes_by_message(
+    server: &Postgres,
+    (url, port): (String, u16),
+    meanwhile: impl Fn(),
+) {
+    let network = Proxy::recording(port);
+    let listen = format!("?listen=127.0.0.1:{}", server.port());
+    let one = connected(patient(url)).await;
+    let two = connected(patient(url_at(network.port()) + &listen)).await;
+    for _ in 0..10 {
+        let guard = one.lock("row").acquire().await.unwrap();
+        let waiter = tokio::spawn(two.lock("row").acquire());
+        // A request of a waiter contains its channel.
+        let channel = until_listening(server, "row");
+        meanwhile();
+        let asked = network.sent(&channel);
+        eventually("it asks less often", || network.sent(&channel) > asked + 2);
+        assert_eq!(until_listening(server, "row"), channel);
+        let asked = network.sent(&channel);
+        guard.release().await.unwrap();
+        let guard = soon(waiter).await.unwrap().unwrap();
+        let is_by_message = network.sent(&channel) == asked;
+        guard.release().await.unwrap();
+        if is_by_message {
+            return;
+        }
+    }
+    panic!("it asks each time");
+}
+
 /// A frozen backend is like one whose client is gone without a word: it keeps what it has.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_backend_that_hangs_does_not_keep_its_process_from_listening() {
@@ -111,37 +143,17 @@ async fn a_connection_that_missed_a_message_is_replaced() {
 
 /// The server may end a connection while its process waits: then another one listens, and the grant comes by a message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_waiter_whose_connection_for_messages_was_ended_is_told() {
+async fn a_grant_comes_by_message_after_the_connection_for_messages_was_ended() {
     let server = Postgres::start();
-    let network = Proxy::recording(server.port());
-    let listen = format!("?listen=127.0.0.1:{}", server.port());
-    let locks = connected(patient(server.url())).await;
-    let other = connected(patient(url_at(network.port()) + &listen)).await;
-    let mut is_told = false;
-    for _ in 0..10 {
-        let guard = locks.lock("row").acquire().await.unwrap();
-        let waiter = tokio::spawn(other.lock("row").acquire());
-        // A request of a waiter contains its channel.
-        let channel = until_listening(&server, "row");
+    let is_replaced = || {
         let ended = listening(&server)[0];
         server.execute(&format!("SELECT pg_terminate_backend({ended})"));
         eventually(
             "another connection listens, alone",
             || matches!(listening(&server)[..], [pid] if pid != ended),
         );
-        // By then it asks less often.
-        tokio::time::sleep(millis(700)).await;
-        assert_eq!(until_listening(&server, "row"), channel);
-        let asked = network.sent(&channel);
-        guard.release().await.unwrap();
-        let guard = soon(waiter).await.unwrap().unwrap();
-        is_told = network.sent(&channel) == asked;
-        guard.release().await.unwrap();
-        if is_told {
-            break;
-        }
-    }
-    assert!(is_told, "it asks each time");
+    };
+    grant_comes_by_message(&server, (server.url(), server.port()), is_replaced).await;
 }
 
 /// Otherwise it would be passed over, and lose its place, until it asks again.

@@ -5,7 +5,7 @@ use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
 
 use super::fixture::ensure;
-use super::listener::until_listening;
+use super::listener::grant_comes_by_message;
 use lock_runtime::LockError;
 use lock_test_support::manager::{connected, refusal, until_renewed, use_once, warmed_up};
 use lock_test_support::pgbouncer::{POOL_SIZE, PgBouncer};
@@ -211,31 +211,10 @@ async fn fresh_backend_of_a_pooler_is_not_taken_for_ones_own() {
     }
 }
 
-/// With the address of the server itself for notifications, waiters are told behind a pooler, too, and need not ask.
+/// With the address of the server itself for notifications, a grant comes by a message behind a pooler, too.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn listen_parameter_brings_the_push_back() {
     let server = Postgres::start();
     let pooler = PgBouncer::to(server.port());
-    let network = Proxy::recording(pooler.port());
-    let listen = format!("?listen=127.0.0.1:{}", server.port());
-    let one = connected(patient(pooler.url())).await;
-    let two = connected(patient(url_at(network.port()) + &listen)).await;
-    let mut is_told = false;
-    for _ in 0..10 {
-        let guard = one.lock("row").acquire().await.unwrap();
-        let waiter = tokio::spawn(two.lock("row").acquire());
-        // A request of a waiter contains its channel.
-        let channel = until_listening(&server, "row");
-        // By then it asks less often.
-        tokio::time::sleep(millis(700)).await;
-        let asked = network.sent(&channel);
-        guard.release().await.unwrap();
-        let guard = soon(waiter).await.unwrap().unwrap();
-        is_told = network.sent(&channel) == asked;
-        guard.release().await.unwrap();
-        if is_told {
-            break;
-        }
-    }
-    assert!(is_told, "it asks each time");
+    grant_comes_by_message(&server, (pooler.url(), pooler.port()), || {}).await;
 }
