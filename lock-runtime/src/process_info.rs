@@ -40,8 +40,8 @@ pub struct ProcessInfo {
     /// The same, or for how long the report has been known.
     pub(crate) elapsed: Duration,
     pub(crate) next: NextReport,
-    pub(crate) silence: Option<Duration>,
-    pub(crate) is_awaited: bool,
+    /// The time since the first ask after the report.
+    pub(crate) unanswered: Option<Duration>,
     pub(crate) holds: Vec<ReportedHold>,
     pub(crate) waits: Vec<ReportedWait>,
     pub(crate) unlisted: Unlisted,
@@ -181,13 +181,13 @@ impl ProcessInfo {
     /// has known it.
     #[must_use]
     pub fn silence(&self) -> Option<Duration> {
-        self.silence
+        self.next.silence(self.elapsed, self.unanswered)
     }
 
     /// Returns `true` if it was asked to report a moment ago, and is about to, or to become silent: look again.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
-        self.is_awaited
+        self.silence().is_none() && self.next.is_awaited(self.elapsed, self.unanswered)
     }
 }
 

@@ -6,7 +6,7 @@ use crate::api::revoke::Revoke;
 use crate::config::Config;
 use crate::error::LockError;
 use crate::lock::inner::{InnerSlot, ManagerInner};
-use crate::lock::inspect::inspect;
+use crate::lock::inspect::{inspect, inspect_with_rivals};
 use crate::lock::list;
 use crate::lock::opening::{Late, open};
 use crate::lock::ping::ping;
@@ -208,7 +208,7 @@ impl LockManager {
     /// [`LockError::InvalidKey`] before anything is sent; [`LockError::Unavailable`] if the server did not reply, or refuses
     /// to say.
     pub async fn inspect(&self, key: &str) -> Result<LockInfo, LockError> {
-        inspect(&self.inner.context, key, false).await
+        inspect(&self.inner.context, key).await
     }
 
     /// Does the same, and reads the reports of all processes, as [`list`](Self::list) does: one of them may report to hold the lock
@@ -218,7 +218,7 @@ impl LockManager {
     ///
     /// As for [`inspect`](Self::inspect).
     pub async fn inspect_with_rivals(&self, key: &str) -> Result<LockInfo, LockError> {
-        inspect(&self.inner.context, key, true).await
+        inspect_with_rivals(&self.inner.context, key).await
     }
 
     /// Lists the locks in use whose keys begin with that text, with their holders and waiters, in the order of their keys;

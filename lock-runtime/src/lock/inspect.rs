@@ -16,12 +16,20 @@ use tokio::time::Instant;
 /// The greatest number of waiters that are read.
 const MAX_WAITERS: usize = 100;
 
-/// Reads the reports of the processes in line, or of `all`.
-pub(crate) async fn inspect(
+/// Reads who has a lock and waits for it, and what their processes report.
+pub(crate) async fn inspect(context: &Context, key: &str) -> Result<LockInfo, LockError> {
+    described(context, key, false).await
+}
+
+/// Does the same, and reads what all processes report.
+pub(crate) async fn inspect_with_rivals(
     context: &Context,
     key: &str,
-    all: bool,
 ) -> Result<LockInfo, LockError> {
+    described(context, key, true).await
+}
+
+async fn described(context: &Context, key: &str, by_all: bool) -> Result<LockInfo, LockError> {
     validate_key(key)?;
     let mut lock = viewed(context, &context.name_of(key)).await?;
     let claims = lock.holders.iter().chain(&lock.waiters);
@@ -30,7 +38,7 @@ pub(crate) async fn inspect(
     processes.dedup();
     if !processes.is_empty() {
         // Whoever may not read the reports sees the lock without them.
-        let of = Some(&*processes).filter(|_| !all);
+        let of = Some(&*processes).filter(|_| !by_all);
         let processes = read_processes(context, of).await;
         describe(
             std::slice::from_mut(&mut lock),

@@ -132,9 +132,10 @@ impl LocalHolds {
         if token.is_some_and(|token| token != hold.token) {
             return None;
         }
+        let kept = hold.hold.upgrade()?;
         match std::mem::replace(&mut hold.stage, Stage::Held) {
             Stage::Kept(record) => Some(Kept {
-                hold: hold.hold.upgrade()?,
+                hold: kept,
                 _record: record,
             }),
             _ => None,

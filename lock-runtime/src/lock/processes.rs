@@ -24,9 +24,7 @@ pub(crate) async fn read_processes(
     let processes = reports.iter().filter_map(|stored| {
         let mut info = parse(stored)?;
         info.elapsed = context.observed.age(stored, now);
-        let unanswered = context.observed.unanswered(info.elapsed, now);
-        info.silence = info.next.silence(info.elapsed, unanswered);
-        info.is_awaited = info.silence.is_none() && info.next.is_awaited(info.elapsed, unanswered);
+        info.unanswered = context.observed.unanswered(info.elapsed, now);
         if context.engine.has_index() {
             info.unlisted = Unlisted::default();
         }

@@ -61,7 +61,7 @@ pub(crate) async fn revoke(
     options: &RevokeOptions,
 ) -> Result<Revocation, LockError> {
     let begun = now();
-    let found = inspect(context, key, false).await?;
+    let found = inspect(context, key).await?;
     let targets = targets(&found, &options.target)?;
     if targets.is_empty() {
         return Ok(Revocation::NotHeld);
@@ -84,7 +84,7 @@ pub(crate) async fn revoke(
             return Ok(taken);
         }
         // Released by then, or no lock: a key of another type is left alone.
-        left = stopping.left(inspect(context, key, false).await?);
+        left = stopping.left(inspect(context, key).await?);
     }
     if !left.is_empty() {
         return Ok(Revocation::NotStopped { holders: left });
@@ -155,7 +155,7 @@ impl Stopping<'_> {
         }
         match left.is_empty() {
             true => Ok(left),
-            false => Ok(self.left(inspect(context, key, false).await?)),
+            false => Ok(self.left(inspect(context, key).await?)),
         }
     }
 

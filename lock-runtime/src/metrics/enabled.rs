@@ -411,6 +411,8 @@ mod tests {
             done.send(()).unwrap();
         });
         assert_eq!(gauge.value.load(Ordering::Relaxed), 2);
-        [one, other].map(|manager| set_ages(manager, Ages::new()));
+        for manager in [one, other] {
+            set_ages(manager, Ages::new());
+        }
     }
 }

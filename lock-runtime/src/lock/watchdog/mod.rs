@@ -159,7 +159,7 @@ impl Watchdog {
 
     /// Returns holds that are due after that instant, about as many as are served at once, and the last instant for which
     /// one of them is scheduled; `None` if there are no others. A hold that is rescheduled meanwhile may be returned again
-    /// later; none is missed.
+    /// later, and one that is served just then is not.
     pub(crate) fn portion(
         &self,
         after: Option<Instant>,

@@ -175,8 +175,8 @@ impl Claims {
         self.nodes.expire_in(node.token(), RESERVATION);
     }
 
-    /// Returns the first reserved node that is accepted, which is no longer reserved, with the pending of the thread for
-    /// which it was.
+    /// Returns the first reserved node that is accepted, which is no longer reserved, with the pending work of the thread
+    /// for which it was.
     pub(crate) fn take_reserved(
         &self,
         accepts: impl Fn(&Node) -> bool,
