@@ -21,16 +21,12 @@ pub(crate) mod forward;
 pub(crate) mod inspection;
 pub(crate) mod late;
 pub(crate) mod lease;
-#[cfg(feature = "redis")]
-pub(crate) mod member;
 pub(crate) mod memory;
 pub(crate) mod open;
 pub(crate) mod opening;
 pub(crate) mod operations;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
-#[cfg(feature = "redis")]
-pub(crate) mod quorum;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 pub(crate) mod request;
@@ -54,7 +50,5 @@ pub(crate) mod traits;
 #[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
 pub(crate) mod url;
 pub(crate) mod view;
-#[cfg(feature = "redis")]
-pub(crate) mod vote;
 #[cfg(feature = "zookeeper")]
 pub(crate) mod zookeeper;

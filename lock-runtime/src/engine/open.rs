@@ -22,17 +22,12 @@ use std::sync::Arc;
 /// Opens the engine at a URL, whose scheme is the engine's.
 type Open = for<'a> fn(Opening<'a>, url: &'a str) -> OpenFuture<'a>;
 
-/// Opens a quorum of the deployments at these URLs, whose schemes are the engine's.
-type OpenQuorum = for<'a> fn(Opening<'a>, urls: &'a [String]) -> OpenFuture<'a>;
-
 struct Entry {
     schemes: &'static [&'static str],
     /// The cargo feature that contains the engine.
     feature: &'static str,
     /// `None` if the feature is off.
     open: Option<Open>,
-    /// `None` if the feature is off, or the engine knows no quorum.
-    open_quorum: Option<OpenQuorum>,
 }
 
 /// All engines.
@@ -41,7 +36,6 @@ const ENGINES: &[Entry] = &[
         schemes: &["memory"],
         feature: "",
         open: Some(open_memory),
-        open_quorum: None,
     },
     Entry {
         schemes: &[
@@ -60,12 +54,8 @@ const ENGINES: &[Entry] = &[
         feature: "redis",
         #[cfg(feature = "redis")]
         open: Some(redis::open::open),
-        #[cfg(feature = "redis")]
-        open_quorum: Some(redis::open_quorum::open_quorum),
         #[cfg(not(feature = "redis"))]
         open: None,
-        #[cfg(not(feature = "redis"))]
-        open_quorum: None,
     },
     Entry {
         schemes: &["postgres", "postgresql"],
@@ -74,7 +64,6 @@ const ENGINES: &[Entry] = &[
         open: Some(postgres::open::open),
         #[cfg(not(feature = "postgres"))]
         open: None,
-        open_quorum: None,
     },
     Entry {
         schemes: &["etcd", "etcds"],
@@ -83,7 +72,6 @@ const ENGINES: &[Entry] = &[
         open: Some(etcd::open::open),
         #[cfg(not(feature = "etcd"))]
         open: None,
-        open_quorum: None,
     },
     Entry {
         schemes: &["zookeeper", "zookeepers"],
@@ -92,7 +80,6 @@ const ENGINES: &[Entry] = &[
         open: Some(zookeeper::open::open),
         #[cfg(not(feature = "zookeeper"))]
         open: None,
-        open_quorum: None,
     },
 ];
 
@@ -116,10 +103,7 @@ impl Config {
         };
         let opened = match &self.servers {
             Servers::One(url) => open_of(url)?(opening, url).await,
-            Servers::Quorum(urls) => {
-                let open = quorum_open_of(urls)?;
-                open(opening, urls).await
-            }
+            Servers::Quorum(urls) => open_quorum(opening, urls).await,
         };
         timeouts.opened();
         opened
@@ -132,7 +116,7 @@ fn open_of(url: &str) -> Result<Open, LockError> {
     entry.open.ok_or_else(missing)
 }
 
-fn quorum_open_of(urls: &[String]) -> Result<OpenQuorum, LockError> {
+async fn open_quorum(opening: Opening<'_>, urls: &[String]) -> Result<Opened, LockError> {
     for url in urls {
         let (entry, scheme) = entry_of(url)?;
         if entry.feature != "redis" {
@@ -141,9 +125,13 @@ fn quorum_open_of(urls: &[String]) -> Result<OpenQuorum, LockError> {
             )));
         }
     }
-    let mut quorums = ENGINES.iter().filter_map(|entry| entry.open_quorum);
-    let missing = || missing_feature("a quorum", "redis");
-    quorums.next().ok_or_else(missing)
+    #[cfg(feature = "redis")]
+    return redis::quorum::open::open(opening, urls).await;
+    #[cfg(not(feature = "redis"))]
+    {
+        let _ = opening;
+        Err(missing_feature("a quorum", "redis"))
+    }
 }
 
 fn missing_feature(what: &str, feature: &str) -> LockError {

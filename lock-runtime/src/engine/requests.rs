@@ -10,8 +10,6 @@ pub(crate) use crate::engine::request::{
 };
 pub(crate) use crate::engine::token::Token;
 pub(crate) use crate::engine::view::View;
-#[cfg(feature = "redis")]
-pub(crate) use crate::engine::vote::{QueueObservation, Vote, VoteQueue};
 pub(crate) use crate::process::ProcessId;
 pub(crate) use std::sync::Arc;
 pub(crate) use std::time::Duration;
@@ -116,38 +114,4 @@ declare! {
     ///
     /// Idempotent. `token` is compared with what [`views`](Self::views) returned, whoever has made it.
     fn take<'a>(name: &'a str, token: &'a str, at_least: u64; deadline: Instant) -> Taken;
-}
-
-#[cfg(feature = "redis")]
-declare! {
-    ($ of crate::engine::requests)
-    /// What a quorum asks of each of its members, the independent deployments.
-    trait VoteRequests, implemented by answer_vote_requests and vote_request;
-
-    /// Waits until the first attempt to connect has ended.
-    fn connected<'a>(; deadline: Instant) -> () = Ok(());
-
-    /// Acquires the lock at this member, if the holders there allow it.
-    fn vote<'a>(claim: &'a Claim, queue: VoteQueue; deadline: Instant) -> Vote;
-
-    /// Enters the member's queue, or stays in it, and acquires nothing.
-    fn observe<'a>(entry: &'a Claim; deadline: Instant) -> QueueObservation;
-
-    /// Leaves the member's queue.
-    fn leave_queue<'a>(entry: &'a Claim; deadline: Instant) -> ();
-
-    /// Releases the lock at this member; returns `false` if the claim did not own it there. Notifies the first waiter if
-    /// the claim held the lock; if it never had a majority, nothing has changed for the waiters.
-    fn withdraw<'a>(claim: &'a Claim, held: bool; deadline: Instant) -> bool;
-
-    /// Renews each lock that its claim still owns at this member.
-    fn renew<'a>(claims: &'a [Claim]; deadline: Instant) -> Vec<Result<bool, EngineError>>;
-
-    /// Returns a number greater than any that this member has returned or stored before, or `None` if the
-    /// claim does not own the lock there.
-    fn fencing_token<'a>(claim: &'a Claim; deadline: Instant) -> Option<u64>;
-
-    /// Makes all later numbers of this member greater than `token`; returns `false` if the claim does not own
-    /// the lock there.
-    fn raise_fencing_token<'a>(claim: &'a Claim, token: u64; deadline: Instant) -> bool;
 }

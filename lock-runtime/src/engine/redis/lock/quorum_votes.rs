@@ -5,11 +5,11 @@
 use crate::engine::error::EngineError;
 use crate::engine::redis::RedisEngine;
 use crate::engine::redis::conn::request::Via;
+use crate::engine::redis::vote::{QueueObservation, Vote, VoteQueue};
 use crate::engine::redis::wire::encode::milliseconds;
 use crate::engine::redis::wire::error::{is_try_again, unexpected_reply};
 use crate::engine::request::Claim;
 use crate::engine::timeouts::{WAITER_TTL, WAKE_TTL};
-use crate::engine::vote::{QueueObservation, Vote, VoteQueue};
 use redis::Value;
 use std::time::Duration;
 use tokio::time::Instant;

@@ -117,11 +117,7 @@ impl Cluster {
                 Err(error) => error,
             };
             match Redirect::parse(&error, &node.host) {
-                Some(Redirect::Moved(address)) => {
-                    self.nodes.set_owner(slot, self.nodes.node(&address)?);
-                    self.nodes.seeds.request_refresh();
-                }
-                Some(Redirect::Ask(address)) => asked = Some(self.nodes.node(&address)?),
+                Some(redirect) => asked = redirect.follow(&self.nodes, slot)?,
                 None if error.kind == EngineErrorKind::NotConnected => {
                     self.refresh(deadline).await;
                     if self.is_owner(&node, slot) {

@@ -1,9 +1,11 @@
-//! Redirects: a node's reply that another node owns the slot.
+//! Redirects: a node's reply that another node owns the slot, and where the request goes then.
 
 use crate::engine::error::EngineError;
+use crate::engine::redis::topology::cluster::nodes::{Node, Nodes};
 use crate::engine::redis::wire::error::redis_error;
 use crate::engine::url::NodeAddress;
 use redis::{ErrorKind, ServerErrorKind};
+use std::sync::Arc;
 
 /// The node that a request is redirected to. The redirecting node has not carried it out.
 #[derive(Debug, PartialEq)]
@@ -29,6 +31,18 @@ impl Redirect {
         match error.kind() {
             ErrorKind::Server(ServerErrorKind::Moved) => Some(Redirect::Moved(address)),
             _ => Some(Redirect::Ask(address)),
+        }
+    }
+
+    /// Sends the slot's requests to its new owner from now on, or returns the node to ask this time.
+    pub(crate) fn follow(self, nodes: &Nodes, slot: u16) -> Result<Option<Arc<Node>>, EngineError> {
+        match self {
+            Redirect::Moved(address) => {
+                nodes.set_owner(slot, nodes.node(&address)?);
+                nodes.seeds.request_refresh();
+                Ok(None)
+            }
+            Redirect::Ask(address) => nodes.node(&address).map(Some),
         }
     }
 }

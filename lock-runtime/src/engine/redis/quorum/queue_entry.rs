@@ -1,13 +1,13 @@
 //! One claim's entries in the members' queues.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::quorum::member_states::MemberStates;
-use crate::engine::quorum::members::Members;
-use crate::engine::quorum::registry::Registry;
+use crate::engine::redis::quorum::member_states::MemberStates;
+use crate::engine::redis::quorum::members::Members;
+use crate::engine::redis::quorum::registry::Registry;
+use crate::engine::redis::vote::QueueObservation;
 use crate::engine::request::Claim;
 use crate::engine::timeouts::WAITER_TTL;
 use crate::engine::token::Token;
-use crate::engine::vote::QueueObservation;
 use crate::util::time::deadline_in;
 use std::sync::Arc;
 use tokio::time::Instant;

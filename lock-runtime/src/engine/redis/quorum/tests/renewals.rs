@@ -1,7 +1,7 @@
 //! Renewals and repairs.
 
-use crate::engine::quorum::tests::scripted::Scripted;
-use crate::engine::quorum::tests::{Bench, claim};
+use crate::engine::redis::quorum::tests::scripted::Scripted;
+use crate::engine::redis::quorum::tests::{Bench, claim};
 use std::time::Duration;
 
 #[tokio::test(start_paused = true)]

@@ -1,22 +1,19 @@
 //! Opens a quorum of Redis deployments.
 
 use crate::config::invalid;
-use crate::engine::member::Member;
-use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::release_hints::ReleaseHints;
-use crate::engine::redis::member::RedisMember;
+use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::redis::open::topology;
+use crate::engine::redis::quorum::QuorumEngine;
+use crate::engine::redis::quorum::member::Member;
+use crate::engine::redis::quorum::redis_member::RedisMember;
+use crate::engine::redis::quorum::release_hints::ReleaseHints;
 use crate::engine::redis::topology::Topology;
 use crate::error::LockError;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-pub(crate) fn open_quorum<'a>(opening: Opening<'a>, urls: &'a [String]) -> OpenFuture<'a> {
-    Box::pin(open_members(opening, urls))
-}
-
-async fn open_members(opening: Opening<'_>, urls: &[String]) -> Result<Opened, LockError> {
+/// Opens the quorum of the deployments at these URLs.
+pub(crate) async fn open(opening: Opening<'_>, urls: &[String]) -> Result<Opened, LockError> {
     let Opening {
         timeouts,
         io,

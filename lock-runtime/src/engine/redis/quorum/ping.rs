@@ -1,7 +1,7 @@
 //! Asks whether a majority of the members would grant a lock now.
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::QuorumEngine;
+use crate::engine::redis::quorum::QuorumEngine;
 use tokio::time::Instant;
 
 impl QuorumEngine {

@@ -1,6 +1,6 @@
 //! Pings, to which a majority replies.
 
-use crate::engine::quorum::tests::{Bench, DEADLINE, PATIENCE};
+use crate::engine::redis::quorum::tests::{Bench, DEADLINE, PATIENCE};
 use crate::util::time::deadline_in;
 
 #[tokio::test(start_paused = true)]

@@ -9,9 +9,9 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::Taken;
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::majority::majority;
-use crate::engine::quorum::members::Members;
+use crate::engine::redis::quorum::QuorumEngine;
+use crate::engine::redis::quorum::majority::majority;
+use crate::engine::redis::quorum::members::Members;
 use std::sync::Arc;
 use tokio::time::Instant;
 

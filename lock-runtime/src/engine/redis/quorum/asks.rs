@@ -1,8 +1,8 @@
 //! Asks all processes that listen, by way of all members.
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::replies::Replies;
+use crate::engine::redis::quorum::QuorumEngine;
+use crate::engine::redis::quorum::replies::Replies;
 use tokio::time::Instant;
 
 impl QuorumEngine {

@@ -5,7 +5,7 @@
 //! makes the claim poll somewhat sooner.
 
 use crate::engine::event::{EngineEvent, EventHandler};
-use crate::engine::quorum::majority::majority;
+use crate::engine::redis::quorum::majority::majority;
 use crate::engine::token::Token;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;

@@ -1,14 +1,15 @@
 //! A scripted member.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::member::Member;
 use crate::engine::operations::Taken;
-use crate::engine::quorum::tests::{TTL, virtual_io};
+use crate::engine::redis::quorum::member::Member;
+use crate::engine::redis::quorum::requests::VoteRequests;
+use crate::engine::redis::quorum::tests::{TTL, virtual_io};
+use crate::engine::redis::vote::{QueueObservation, Vote, VoteQueue};
 use crate::engine::request::{Claim, EngineFuture};
-use crate::engine::requests::{Operations, VoteRequests};
+use crate::engine::requests::Operations;
 use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
-use crate::engine::vote::{QueueObservation, Vote, VoteQueue};
 use crate::lock_info::LeaseInfo;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};

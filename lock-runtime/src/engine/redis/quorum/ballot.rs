@@ -1,14 +1,14 @@
 //! A ballot: the votes for one token, from the first request until no member holds the token.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::quorum::member_states::MemberStates;
-use crate::engine::quorum::members::Members;
-use crate::engine::quorum::queue_entry::QueueEntry;
-use crate::engine::quorum::registry::Registry;
-use crate::engine::quorum::replies::Replies;
+use crate::engine::redis::quorum::member_states::MemberStates;
+use crate::engine::redis::quorum::members::Members;
+use crate::engine::redis::quorum::queue_entry::QueueEntry;
+use crate::engine::redis::quorum::registry::Registry;
+use crate::engine::redis::quorum::replies::Replies;
+use crate::engine::redis::vote::{Vote, VoteQueue};
 use crate::engine::request::Claim;
 use crate::engine::timeouts::OUTAGE;
-use crate::engine::vote::{Vote, VoteQueue};
 use crate::util::count::Owed;
 use crate::util::time::deadline_in;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};

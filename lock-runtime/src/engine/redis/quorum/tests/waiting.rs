@@ -1,8 +1,8 @@
 //! Waiting in the queues of all members.
 
 use crate::engine::event::EngineEvent;
-use crate::engine::quorum::release_hints::ReleaseHints;
-use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, claim};
+use crate::engine::redis::quorum::release_hints::ReleaseHints;
+use crate::engine::redis::quorum::tests::{Bench, PATIENCE, TTL, claim};
 use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::token::Token;
 use crate::util::time::deadline_in;

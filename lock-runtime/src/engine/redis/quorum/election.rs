@@ -5,9 +5,9 @@
 //! and the others withdraw. Most elections take one round, and split ones rarely more than two.
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::ballot::Ballot;
-use crate::engine::quorum::votes::{CountPhase, Verdict, Votes};
-use crate::engine::vote::Vote;
+use crate::engine::redis::quorum::ballot::Ballot;
+use crate::engine::redis::quorum::votes::{CountPhase, Verdict, Votes};
+use crate::engine::redis::vote::Vote;
 use crate::util::backoff::fraction;
 use crate::util::io_thread::IoThread;
 use crate::util::time::{deadline_in, elapsed_since, now};

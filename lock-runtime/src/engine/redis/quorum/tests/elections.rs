@@ -1,11 +1,11 @@
 //! Elections that are won, lost or undecided.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::quorum::ballot::Ballot;
-use crate::engine::quorum::tests::{Bench, PATIENCE, TTL, another, claim};
-use crate::engine::quorum::votes::{CountPhase, Verdict, Votes};
+use crate::engine::redis::quorum::ballot::Ballot;
+use crate::engine::redis::quorum::tests::{Bench, PATIENCE, TTL, another, claim};
+use crate::engine::redis::quorum::votes::{CountPhase, Verdict, Votes};
+use crate::engine::redis::vote::Vote;
 use crate::engine::token::Token;
-use crate::engine::vote::Vote;
 use crate::process::{BITS, ProcessId};
 use crate::util::time::{deadline_in, now};
 use std::time::Duration;

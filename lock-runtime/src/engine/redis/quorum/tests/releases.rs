@@ -1,6 +1,6 @@
 //! Releases leave nothing behind, however late they arrive.
 
-use crate::engine::quorum::tests::{Bench, DEADLINE, PATIENCE, begin, claim};
+use crate::engine::redis::quorum::tests::{Bench, DEADLINE, PATIENCE, begin, claim};
 use crate::util::time::{deadline_in, now};
 use std::pin::pin;
 

@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::{Reading, StoredReport};
-use crate::engine::quorum::QuorumEngine;
+use crate::engine::redis::quorum::QuorumEngine;
 use crate::process::ProcessId;
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;

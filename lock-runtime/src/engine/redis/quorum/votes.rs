@@ -1,10 +1,10 @@
 //! Counting votes.
 
 use crate::engine::error::EngineError;
-use crate::engine::member::Member;
-use crate::engine::quorum::majority::{MemberReply, NoMajority, majority};
+use crate::engine::redis::quorum::majority::{MemberReply, NoMajority, majority};
+use crate::engine::redis::quorum::member::Member;
+use crate::engine::redis::vote::Vote;
 use crate::engine::token::Token;
-use crate::engine::vote::Vote;
 use crate::error::Holder;
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,9 +1,9 @@
 //! The members of a quorum: requests to all of them, and their deadlines.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::member::Member;
-use crate::engine::quorum::release_hints::ReleaseHints;
-use crate::engine::quorum::replies::Replies;
+use crate::engine::redis::quorum::member::Member;
+use crate::engine::redis::quorum::release_hints::ReleaseHints;
+use crate::engine::redis::quorum::replies::Replies;
 use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::util::io_thread::IoThread;

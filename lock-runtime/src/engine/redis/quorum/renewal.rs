@@ -5,11 +5,11 @@
 //! lock there as at the other members.
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::ballot::Ballot;
-use crate::engine::quorum::members::Members;
-use crate::engine::quorum::registry::Registry;
-use crate::engine::quorum::replies::Replies;
+use crate::engine::redis::quorum::QuorumEngine;
+use crate::engine::redis::quorum::ballot::Ballot;
+use crate::engine::redis::quorum::members::Members;
+use crate::engine::redis::quorum::registry::Registry;
+use crate::engine::redis::quorum::replies::Replies;
 use crate::engine::request::Claim;
 use std::sync::Arc;
 use tokio::sync::{mpsc, watch};

@@ -1,7 +1,7 @@
 //! Fencing tokens, in two phases.
 
-use crate::engine::quorum::tests::scripted::Scripted;
-use crate::engine::quorum::tests::{Bench, begin, claim};
+use crate::engine::redis::quorum::tests::scripted::Scripted;
+use crate::engine::redis::quorum::tests::{Bench, begin, claim};
 use std::pin::pin;
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,8 @@
 //! The trait of a quorum's members.
 
 use crate::engine::inspection::Inspection;
-use crate::engine::requests::{Operations, VoteRequests};
+use crate::engine::redis::quorum::requests::VoteRequests;
+use crate::engine::requests::Operations;
 use std::pin::Pin;
 use std::time::Duration;
 

@@ -1,14 +1,14 @@
 //! Waiting: an entry in the queues of all members, and an election when the lock may be free.
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::ballot::Ballot;
-use crate::engine::quorum::election::{Outcome, count_votes};
-use crate::engine::quorum::members::Members;
-use crate::engine::quorum::queue_entry::QueueEntry;
-use crate::engine::quorum::votes::{Verdict, Votes};
+use crate::engine::redis::quorum::QuorumEngine;
+use crate::engine::redis::quorum::ballot::Ballot;
+use crate::engine::redis::quorum::election::{Outcome, count_votes};
+use crate::engine::redis::quorum::members::Members;
+use crate::engine::redis::quorum::queue_entry::QueueEntry;
+use crate::engine::redis::quorum::votes::{Verdict, Votes};
+use crate::engine::redis::vote::{QueueObservation, Vote};
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
-use crate::engine::vote::{QueueObservation, Vote};
 use crate::error::Holder;
 use crate::util::backoff::fraction;
 use std::sync::Arc;

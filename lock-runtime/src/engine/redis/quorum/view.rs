@@ -2,9 +2,9 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::Reading;
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::majority::majority;
-use crate::engine::quorum::replies::Replies;
+use crate::engine::redis::quorum::QuorumEngine;
+use crate::engine::redis::quorum::majority::majority;
+use crate::engine::redis::quorum::replies::Replies;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
 use std::collections::{BTreeSet, HashMap};

@@ -10,9 +10,9 @@ pub(crate) mod takes;
 pub(crate) mod waiting;
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::release_hints::ReleaseHints;
-use crate::engine::quorum::tests::scripted::Scripted;
+use crate::engine::redis::quorum::QuorumEngine;
+use crate::engine::redis::quorum::release_hints::ReleaseHints;
+use crate::engine::redis::quorum::tests::scripted::Scripted;
 use crate::engine::request::Claim;
 use crate::engine::token::Token;
 use crate::util::io_thread::IoThread;

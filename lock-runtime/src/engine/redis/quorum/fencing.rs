@@ -5,8 +5,8 @@
 //! member with that one, which is asked later and therefore returns a greater number.
 
 use crate::engine::error::EngineError;
-use crate::engine::quorum::QuorumEngine;
-use crate::engine::quorum::members::Members;
+use crate::engine::redis::quorum::QuorumEngine;
+use crate::engine::redis::quorum::members::Members;
 use crate::engine::request::Claim;
 use std::sync::Arc;
 use tokio::time::Instant;

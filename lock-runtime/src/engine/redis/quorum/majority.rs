@@ -1,7 +1,7 @@
 //! Majorities, and the error when no majority agreed.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::member::Member;
+use crate::engine::redis::quorum::member::Member;
 use std::error::Error;
 use std::fmt;
 use std::sync::Arc;

@@ -1,8 +1,8 @@
 //! The members' replies to a request that succeeds or fails.
 
 use crate::engine::error::EngineError;
-use crate::engine::member::Member;
-use crate::engine::quorum::majority::{MemberReply, NoMajority, majority};
+use crate::engine::redis::quorum::majority::{MemberReply, NoMajority, majority};
+use crate::engine::redis::quorum::member::Member;
 use std::sync::Arc;
 
 #[derive(Clone)]

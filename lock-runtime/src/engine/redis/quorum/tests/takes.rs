@@ -2,7 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::operations::Taken;
-use crate::engine::quorum::tests::{Bench, DEADLINE, PATIENCE, claim};
+use crate::engine::redis::quorum::tests::{Bench, DEADLINE, PATIENCE, claim};
 use crate::engine::request::Claim;
 use crate::util::time::deadline_in;
 use std::time::Duration;
