@@ -4,12 +4,12 @@ use crate::config::Config;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::opening::Opened;
 use crate::engine::request::Claim;
-use crate::engine::token::Token;
 use crate::lock::claim_events::ClaimEvents;
 use crate::lock::context::Context;
 use crate::lock::handoff::{HoldGuard, Table, give_back};
 use crate::lock::local_queue::LocalQueues;
 use crate::lock::on_asked::on_asked;
+use crate::lock::on_recalled::on_recalled;
 use crate::lock::release::Releaser;
 use crate::lock::shared::Shared;
 use crate::lock::survey::report::Reported;
@@ -143,19 +143,12 @@ impl ManagerInner {
         self.context.telemetry.stats(self.queues.kept())
     }
 
-    /// Gives a kept lock back before that is reported: the other process waits.
-    fn on_recalled(&self, name: &str, token: Token) {
-        let recall = self.queues.recall(name, token);
-        give_back(&self.queues, recall.kept);
-        if recall.is_first {
-            self.context.publish_recall(name);
-        }
-    }
-
     fn on_event(&self, event: EngineEvent) {
         let telemetry = &self.context.telemetry;
         match &event {
-            EngineEvent::Recalled { name, token } => return self.on_recalled(name, *token),
+            EngineEvent::Recalled { name, token } => {
+                return on_recalled(&self.context, &self.queues, name, *token);
+            }
             EngineEvent::Asked(text) => return on_asked(&self.shared, text),
             EngineEvent::Resubscribed => {
                 // Recalls may have been missed, too.

@@ -3,7 +3,6 @@
 
 mod fencing;
 mod guards;
-mod keeping;
 mod offers;
 mod release;
 mod renewal;
@@ -11,6 +10,7 @@ mod replacement;
 mod retain;
 mod revoke;
 mod state;
+mod tenure;
 
 use crate::engine::lease::Lease;
 use crate::engine::request::Claim;

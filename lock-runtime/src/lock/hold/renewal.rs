@@ -7,8 +7,8 @@ use crate::engine::request::Claim;
 use crate::error::LostCause;
 use crate::lock::hold::Hold;
 use crate::lock::hold::state::{Phase, Reuse, State};
-use crate::lock::renewal_timing;
 use crate::lock::watchdog::renewable::{Renewable, Renewal, Since};
+use crate::lock::watchdog::timing;
 use crate::process_info::ReportedHold;
 use crate::site::{Purpose, Site};
 use crate::trace;
@@ -102,7 +102,7 @@ impl Renewable for Hold {
             state.renew_at = state.renew.then(next);
             state.end_tenure();
             state.lease.sends_renewal();
-            let timeout = renewal_timing::timeout(state.lease.remaining(now));
+            let timeout = timing::timeout(state.lease.remaining(now));
             Renewal {
                 claim: self.claim_in(&state),
                 timeout: timeout.min(self.context().command_timeout),
@@ -154,7 +154,7 @@ impl Renewable for Hold {
             return;
         }
         let remaining = state.lease.remaining(now);
-        let delay = renewal_timing::retry_delay(remaining);
+        let delay = timing::retry_delay(remaining);
         let retry = self.shared.watchdog.align_to_grid(instant + delay, delay);
         state.renew_at = Some(state.renew_at.map_or(retry, |at| at.min(retry)));
         self.reschedule(&mut state, (instant, now));

@@ -7,9 +7,9 @@
 mod batches;
 pub(crate) mod renewable;
 mod schedule;
+pub(crate) mod timing;
 
 use crate::lock::context::Context;
-use crate::lock::renewal_timing;
 use crate::lock::watchdog::batches::{MAX_BATCH, batches, fetch, renew_batch};
 use crate::lock::watchdog::renewable::Renewable;
 use crate::lock::watchdog::schedule::Schedule;
@@ -77,7 +77,7 @@ impl Watchdog {
 
     /// Returns when a lease that remains for that long from `instant` on is renewed.
     pub(crate) fn next_renewal(&self, instant: Instant, remaining: Duration) -> Instant {
-        let delay = renewal_timing::delay(remaining);
+        let delay = timing::delay(remaining);
         self.align_to_grid(instant + delay, delay)
     }
 

@@ -1,7 +1,7 @@
 //! The process of the server behind a connection.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::postgres::conn::process_id::announced;
+use crate::engine::postgres::conn::pooler;
 use crate::engine::postgres::wire::error::connecting;
 use tokio_postgres::{Client, Error, Row};
 
@@ -24,7 +24,7 @@ impl Backend {
         let found = row.and_then(|row| Found::read(&row));
         let found = found.map_err(|error| connecting(&error))?;
         found.check_version()?;
-        let is_own = announced(client).await == Some(found.pid);
+        let is_own = !pooler::is_between(client, found.pid).await;
         // A connection of its own sets that itself.
         if !is_own {
             found.check_isolation()?;

@@ -4,8 +4,8 @@ pub(crate) mod backend;
 pub(crate) mod batch;
 pub(crate) mod connect;
 pub(crate) mod listen;
+pub(crate) mod pooler;
 pub(crate) mod prepared;
-pub(crate) mod process_id;
 pub(crate) mod schema_setup;
 pub(crate) mod stale_backends;
 #[cfg(feature = "tls")]

@@ -1,7 +1,7 @@
-//! The process id that a server announces when a connection begins.
+//! Whether a pooler is between this process and the server.
 //!
-//! A pooler makes one up, so it distinguishes a pooler from the server itself. The driver shows it only in the request that
-//! cancels a statement; that request is written to memory here, and never sent.
+//! A pooler makes up the process id that it announces when a connection begins. The driver shows that id only in the request
+//! which cancels a statement; the request is written to memory here, and never sent.
 
 use crate::util::sync::Mutex;
 use std::future::{Ready, ready};
@@ -13,8 +13,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_postgres::Client;
 use tokio_postgres::tls::{ChannelBinding, TlsConnect, TlsStream};
 
-/// Returns the process id that the server announced.
-pub(crate) async fn announced(client: &Client) -> Option<i32> {
+/// Returns `true` unless the server's process with that id announced itself.
+pub(crate) async fn is_between(client: &Client, pid: i32) -> bool {
+    announced(client).await != Some(pid)
+}
+
+async fn announced(client: &Client) -> Option<i32> {
     let record = Record::default();
     let token = client.cancel_token();
     token.cancel_query_raw(record.clone(), Plain).await.ok()?;
