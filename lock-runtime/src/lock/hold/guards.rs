@@ -43,10 +43,7 @@ impl Hold {
         // Others would have recalled it.
         let remote_waiters = remote_waiters.or(state.is_in_tenure().then_some(false));
         let within_limits = limits.max_count > 0
-            && (remote_waiters == Some(false)
-                || (may_pass
-                    && state.handoffs < limits.max_count
-                    && state.held_for() < limits.max_time));
+            && (remote_waiters == Some(false) || (may_pass && state.may_be_handed_off(limits)));
         let replicated = options.replicas <= state.replicas;
         if state.phase != Phase::Held
             || state.reuse == Reuse::None
@@ -76,8 +73,7 @@ impl Hold {
             && options.renew
             && options.max_hold.is_none()
             && state.hard_limit.is_none()
-            && state.handoffs < limits.max_count
-            && state.held_for() < limits.max_time
+            && state.may_be_handed_off(limits)
             && state.is_long_enough(options, now)
             && self.add_guard();
         if joins {

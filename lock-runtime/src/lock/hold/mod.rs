@@ -7,10 +7,10 @@ mod offers;
 mod release;
 mod renewal;
 mod replacement;
+mod resume;
 mod retain;
 mod revoke;
 mod state;
-mod tenure;
 
 use crate::engine::lease::Lease;
 use crate::engine::request::Claim;

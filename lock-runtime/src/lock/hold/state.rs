@@ -1,5 +1,6 @@
 //! What changes of a hold: its phase, its lease, and what its guards have asked for.
 
+use crate::config::HandoffLimits;
 use crate::engine::lease::Lease;
 use crate::engine::token::Token;
 use crate::error::LostCause;
@@ -89,6 +90,11 @@ impl Phase {
 }
 
 impl State {
+    /// Returns `true` if the limits allow one more hand-off although another process waits.
+    pub(super) fn may_be_handed_off(&self, limits: HandoffLimits) -> bool {
+        self.handoffs < limits.max_count && self.held_for() < limits.max_time
+    }
+
     /// Returns for how long the lock has been held.
     pub(super) fn held_for(&self) -> Duration {
         time::elapsed_since(self.held_since)
