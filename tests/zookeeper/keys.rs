@@ -61,25 +61,6 @@ async fn line_of_more_than_a_megabyte_is_waited_in() {
     locks.shutdown().await;
 }
 
-/// A try that fails creates nothing, and a call that waits waits with the claim that it has created first.
-#[tokio::test(flavor = "multi_thread")]
-async fn call_creates_no_claim_in_vain() {
-    let zookeeper = ZooKeeper::start();
-    let locks = connected(patient(zookeeper.url())).await;
-    let other = connected(patient(zookeeper.url())).await;
-    let guard = locks.lock("row").acquire().await.unwrap();
-    assert!(other.lock("row").try_acquire().await.unwrap().is_none());
-    let waiter = tokio::spawn(other.lock("row").acquire());
-    eventually("it waits", || zookeeper.claims().len() == 2);
-    guard.release().await.unwrap();
-    let next = soon(waiter).await.unwrap().unwrap();
-    let claims = zookeeper.claims();
-    assert!(claims[0].ends_with("-lock-0000000001"), "{claims:?}");
-    next.release().await.unwrap();
-    locks.shutdown().await;
-    other.shutdown().await;
-}
-
 /// The deletion is repeated until the claim's session ends, or its user may delete it again.
 #[tokio::test(flavor = "multi_thread")]
 async fn refused_release_is_reported() {

@@ -6,6 +6,7 @@ mod deleted_claims;
 mod keys;
 mod kinds;
 mod outage;
+mod places;
 mod real_curator;
 mod requests;
 mod sessions;

@@ -107,10 +107,6 @@ impl<F: Forward> Engine for F {
             .map_or(ReportPace::REGULAR, |engine| engine.report_pace())
     }
 
-    fn shown_as(&self, token: Token) -> Token {
-        self.behind().map_or(token, |engine| engine.shown_as(token))
-    }
-
     fn listen(&self) {
         match self.behind() {
             Some(engine) => engine.listen(),

@@ -27,8 +27,8 @@ declare! {
     /// first is not. The acquisition counts once at least that number of replicas have acknowledged it.
     ///
     /// If it fails or is dropped, the engine releases what it may have acquired, or leaves that to the
-    /// supervisor. If the caller [waits](Attempt::waits), the engine may keep a place in the line for the claim that is
-    /// enqueued next.
+    /// supervisor. If the caller [waits](Attempt::waits), the engine may reserve a place in the line of a lock that is not
+    /// free: the claim stays there until it is enqueued or canceled, and no event concerns it before.
     fn acquire<'a>(attempt: &'a Attempt, supervisor: &'a Arc<dyn ReleaseSupervisor>; deadline: Instant)
         -> Option<Acquired>;
 

@@ -105,11 +105,6 @@ pub(crate) trait Engine: Requests + Operations {
         ReportPace::REGULAR
     }
 
-    /// Returns the token by which a [view](Operations::views) shows a claim that waits.
-    fn shown_as(&self, token: Token) -> Token {
-        token
-    }
-
     /// Begins to receive what others [ask](Operations::ask), if it does not yet, and goes on until the engine is dropped. A
     /// process that has waited receives it anyway.
     fn listen(&self) {}

@@ -32,6 +32,7 @@ pub(crate) mod record;
 pub(crate) mod release;
 pub(crate) mod remote_wait;
 pub(crate) mod report;
+pub(crate) mod reserved_place;
 pub(crate) mod revoke;
 pub(crate) mod rivals;
 pub(crate) mod scope;

@@ -105,10 +105,6 @@ impl Engine for ZooKeeperEngine {
         ReportPace::RARE
     }
 
-    fn shown_as(&self, token: Token) -> Token {
-        self.claims.shown_as(token)
-    }
-
     fn listen(&self) {
         self.begin_to_listen();
     }

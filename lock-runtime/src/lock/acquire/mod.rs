@@ -88,8 +88,8 @@ impl Acquire {
             }
         }
         let deadline = deadline_in(self.inner.context.command_timeout);
-        let acquired = self.try_until_reply(None, deadline).await?;
-        Ok(acquired.map(|(guard, _)| guard))
+        let tried = self.try_until_reply(None, deadline).await?;
+        Ok(tried.acquired().map(|(guard, _)| guard))
     }
 
     /// Begins the record of the call.
@@ -114,7 +114,8 @@ impl Acquire {
             true => deadline_in(self.inner.context.command_timeout),
             false => deadline,
         };
-        self.try_until_reply(Some(others), deadline).await
+        let tried = self.try_until_reply(Some(others), deadline).await?;
+        Ok(tried.acquired())
     }
 
     /// Acquires the lock, or waits for it. A call that has tried only waits.

@@ -6,6 +6,7 @@ use crate::lock::handoff::deliver_joined;
 use crate::lock::hold::Hold;
 use crate::lock::inner::ManagerInner;
 use crate::lock::remote_wait;
+use crate::lock::reserved_place::ReservedPlace;
 use std::sync::Arc;
 
 /// Dropping it ends the try without success.
@@ -13,6 +14,8 @@ pub(super) struct ReadTry<'a> {
     inner: &'a Arc<ManagerInner>,
     name: &'a Arc<str>,
     pub(super) ticket: u64,
+    /// The place with which the reader waits after its try.
+    pub(super) reserved: Option<ReservedPlace>,
     ended: bool,
 }
 
@@ -24,6 +27,7 @@ impl<'a> ReadTry<'a> {
             inner,
             name,
             ticket,
+            reserved: None,
             ended: false,
         })
     }
@@ -39,7 +43,8 @@ impl<'a> ReadTry<'a> {
         }
         let (inner, name) = (self.inner, self.name);
         let may_join = |options| hold.is_some_and(|hold| hold.try_join(options));
-        let start = || remote_wait::spawn(inner.clone(), name.clone(), Limit::UNLIMITED);
+        let (limit, reserved) = (Limit::UNLIMITED, self.reserved.take());
+        let start = || remote_wait::spawn(inner.clone(), name.clone(), limit, reserved);
         let followers = inner
             .queues
             .end_read_try(name, hold.is_some(), may_join, start);

@@ -7,6 +7,7 @@ use crate::limit::Limit;
 use crate::lock::acquire::Acquire;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::hold::Hold;
+use crate::lock::reserved_place::ReservedPlace;
 use crate::util::backoff::Backoff;
 use crate::util::clock::Timestamp;
 use crate::util::count::Counted;
@@ -15,24 +16,30 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The reply to one request.
-enum Tried {
+/// The result of a try.
+pub(super) enum Tried {
     /// The lock was acquired, and the others that follow it until one is not available.
     Acquired(HoldGuard, Vec<HoldGuard>),
-    /// Another client holds the lock.
-    Held,
-    /// A lease expired before the reply arrived.
-    TooLate,
+    /// Another client holds the lock. A place in its line may be reserved for the caller.
+    Held(Option<ReservedPlace>),
+}
+
+impl Tried {
+    pub(super) fn acquired(self) -> Option<(HoldGuard, Vec<HoldGuard>)> {
+        match self {
+            Tried::Acquired(first, others) => Some((first, others)),
+            Tried::Held(_) => None,
+        }
+    }
 }
 
 impl Acquire {
-    /// Retries until the server replies. Returns the guard of the lock, and those of the `others` that follow it until
-    /// one is not available; `None` if another client holds the lock.
+    /// Tries to acquire the lock, and the `others` that follow it, until the server replies.
     pub(super) async fn try_until_reply(
         &self,
         others: Option<Arc<[Arc<str>]>>,
         deadline: Instant,
-    ) -> Result<Option<(HoldGuard, Vec<HoldGuard>)>, LockError> {
+    ) -> Result<Tried, LockError> {
         let context = &self.inner.context;
         let mut backoff = Backoff::new(Duration::from_millis(5), Duration::from_millis(100));
         let mut replication_error = None;
@@ -47,12 +54,11 @@ impl Acquire {
             }
             let try_deadline = deadline_after(begun, context.command_timeout).min(deadline);
             let error = match self.try_by(try_deadline, others.clone()).await {
-                Ok(Tried::Acquired(first, others)) => return Ok(Some((first, others))),
-                Ok(Tried::Held) => return Ok(None),
-                Ok(Tried::TooLate) if context.is_closed() => {
+                Ok(Some(tried)) => return Ok(tried),
+                Ok(None) if context.is_closed() => {
                     return Err(context.shutting_down(&self.name));
                 }
-                Ok(Tried::TooLate) => None,
+                Ok(None) => None,
                 Err(error) => Some(error),
             };
             begun = now() + backoff.pause();
@@ -67,19 +73,19 @@ impl Acquire {
                         return Err(self.unavailable(replication_error.unwrap_or(error)));
                     }
                 }
-                None if was_last => return Ok(None),
+                None if was_last => return Ok(Tried::Held(None)),
                 None => {}
             }
             context.io.sleep_until(begun).await;
         }
     }
 
-    /// Sends one request.
+    /// Sends one request. Returns `None` if a lease expired before the reply arrived.
     async fn try_by(
         &self,
         deadline: Instant,
         others: Option<Arc<[Arc<str>]>>,
-    ) -> Result<Tried, EngineError> {
+    ) -> Result<Option<Tried>, EngineError> {
         let (context, options) = (&self.inner.context, self.options);
         let attempt = Attempt {
             process: context.process,
@@ -97,16 +103,21 @@ impl Acquire {
         let supervisor = &self.inner.shared.supervisor;
         let acquired = context.engine.acquire(&attempt, supervisor, deadline);
         let Some(Acquired { token, count }) = acquired.await? else {
-            return Ok(Tried::Held);
+            return Ok(Some(Tried::Held(None)));
         };
+        if count == 0 {
+            let releaser = self.inner.shared.releaser.clone();
+            let place = ReservedPlace::new(attempt.claim(token), releaser);
+            return Ok(Some(Tried::Held(Some(place))));
+        }
         let claims = attempt.claims(token).take(count);
         let mut guards = claims.map(|claim| self.granted(claim, sent));
         let first = guards.next().flatten();
         let others: Vec<_> = guards.collect();
         let others: Option<Vec<_>> = others.into_iter().collect();
         Ok(match (first, others) {
-            (Some(first), Some(others)) => Tried::Acquired(first, others),
-            _ => Tried::TooLate,
+            (Some(first), Some(others)) => Some(Tried::Acquired(first, others)),
+            _ => None,
         })
     }
 

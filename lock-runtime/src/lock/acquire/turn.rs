@@ -5,12 +5,14 @@ use crate::limit::Limit;
 use crate::lock::acquire::Acquire;
 use crate::lock::acquire::errors::too_many;
 use crate::lock::acquire::read_try::ReadTry;
+use crate::lock::acquire::tries::Tried;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::local_queue::keeping::Availability;
 use crate::lock::local_queue::wait::{LocalWait, NotQueued, Place};
 use crate::lock::record::wait::WaitRecord;
 use crate::lock::remote_wait;
+use crate::lock::reserved_place::ReservedPlace;
 use crate::util::inbox::Inbox;
 use crate::util::time::{deadline_in, now};
 use std::sync::Arc;
@@ -60,24 +62,33 @@ impl Acquire {
                 },
             };
             // Of several readers at a time one tries, and lets the others join its hold.
-            let read_try = match may_try && reads {
+            let mut read_try = match may_try && reads {
                 true => ReadTry::begin(&self.inner, &self.name),
                 false => None,
             };
             let tries = may_try && (!reads || read_try.is_some());
-            if tries && let Some((guard, _)) = self.try_until_reply(None, deadline).await? {
-                if let Some(read_try) = read_try {
-                    read_try.succeed(guard.hold());
+            let mut reserved = None;
+            if tries {
+                match self.try_until_reply(None, deadline).await? {
+                    Tried::Acquired(guard, _) => {
+                        if let Some(read_try) = read_try {
+                            read_try.succeed(guard.hold());
+                        }
+                        return Ok(Entered::Acquired(guard));
+                    }
+                    Tried::Held(place) => reserved = place,
                 }
-                return Ok(Entered::Acquired(guard));
             }
-            let place = match &read_try {
-                Some(read_try) => Place::Ticket(read_try.ticket),
+            let place = match &mut read_try {
+                Some(read_try) => {
+                    read_try.reserved = reserved.take();
+                    Place::Ticket(read_try.ticket)
+                }
                 None if reads && !has_tried => Place::BackUnlessFree,
                 None => Place::Back,
             };
             let (times, waits) = ((place, deadline), (self.started, self.purpose.site));
-            match queues.enqueue(&self.name, self.options, times, waits, self.start()) {
+            match queues.enqueue(&self.name, self.options, times, waits, self.start(reserved)) {
                 Ok(wait) => return Ok(Entered::Waits(wait)),
                 // Another reader's try, or a hold, was in the way, and has just ended.
                 Err(NotQueued::MayTry) if now() < deadline => {}
@@ -109,7 +120,7 @@ impl Acquire {
             if next >= deadline {
                 break;
             }
-            queues.wait_without_try(&self.name, limit, self.start());
+            queues.wait_without_try(&self.name, limit, self.start(None));
             next = deadline;
         }
         // Before the wait is dropped: an empty queue has no last error.
@@ -119,8 +130,10 @@ impl Acquire {
         }
     }
 
-    /// Returns a function that starts the task which waits in the server queue.
-    fn start(&self) -> impl FnOnce() -> Arc<Inbox<ClaimEvent>> {
-        || remote_wait::spawn(self.inner.clone(), self.name.clone(), self.options.limit)
+    /// Returns a function that starts the task which waits in the server queue, with that place. If it is not called,
+    /// another claim of this process waits, and the place is left.
+    fn start(&self, reserved: Option<ReservedPlace>) -> impl FnOnce() -> Arc<Inbox<ClaimEvent>> {
+        let (inner, limit) = (&self.inner, self.options.limit);
+        move || remote_wait::spawn(inner.clone(), self.name.clone(), limit, reserved)
     }
 }

@@ -14,6 +14,7 @@ use crate::engine::token::Token;
 use crate::limit::Limit;
 use crate::lock::claim_events::ClaimEvent;
 use crate::lock::inner::ManagerInner;
+use crate::lock::reserved_place::ReservedPlace;
 use crate::options::LockOptions;
 use crate::util::inbox::Inbox;
 use crate::util::io_thread::pause;
@@ -25,11 +26,13 @@ use std::time::Duration;
 /// For how long an empty local queue is still known to have remote waiters.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// Starts the remote wait of a local queue, which ends when no waiter is left. Returns its inbox.
+/// Starts the remote wait of a local queue, which begins with that place, and ends when no waiter is left. Returns its
+/// inbox.
 pub(crate) fn spawn(
     inner: Arc<ManagerInner>,
     name: Arc<str>,
     limit: Limit,
+    reserved: Option<ReservedPlace>,
 ) -> Arc<Inbox<ClaimEvent>> {
     inner.context.reporter.on_use();
     let events = Arc::new(Inbox::new());
@@ -38,6 +41,7 @@ pub(crate) fn spawn(
         name,
         limit,
         events: events.clone(),
+        reserved,
         claim: None,
     };
     inner
@@ -52,6 +56,8 @@ struct RemoteWait {
     name: Arc<str>,
     limit: Limit,
     events: Arc<Inbox<ClaimEvent>>,
+    /// The place with which the first claim waits.
+    reserved: Option<ReservedPlace>,
     /// The claim that currently waits in the server queue: it is canceled after a panic.
     claim: Option<Claim>,
 }
@@ -85,20 +91,17 @@ impl RemoteWait {
         let inner = self.inner.clone();
         loop {
             self.wait_for_local_handoff().await;
+            let reserved = self.reserved.take();
             let Some(options) = inner.queues.front_options(&self.name, self.limit) else {
+                self.as_owed(|| drop(reserved));
                 self.linger().await;
                 if inner.queues.remove_if_empty(&self.name, self.limit) {
                     return;
                 }
                 continue;
             };
-            let claim = Claim {
-                name: self.name.clone(),
-                token: Token::draw(inner.context.process).with_limit(self.limit),
-                ttl: options.ttl,
-                replicas: options.replicas,
-            };
-            let claim = self.recallable(claim, options);
+            let reserved = reserved.and_then(ReservedPlace::take);
+            let claim = reserved.unwrap_or_else(|| self.new_claim(options));
             let (name, events) = (self.name.clone(), self.events.clone());
             inner.claims.register(claim.token, name, events);
             self.claim = Some(claim.clone());
@@ -112,12 +115,20 @@ impl RemoteWait {
         }
     }
 
-    /// Lets the holder hear that another process waits, if it may want to know. A lock from the queue is not kept.
-    fn recallable(&self, mut claim: Claim, options: LockOptions) -> Claim {
-        if self.inner.context.is_recallable(&self.name, options) {
-            claim.token = claim.token.recallable();
+    /// Returns the claim of a waiter with these options. Lets the holder hear that another process waits, if it may want to
+    /// know. A lock from the queue is not kept.
+    fn new_claim(&self, options: LockOptions) -> Claim {
+        let context = &self.inner.context;
+        let token = Token::draw(context.process).with_limit(self.limit);
+        Claim {
+            name: self.name.clone(),
+            token: match context.is_recallable(&self.name, options) {
+                true => token.recallable(),
+                false => token,
+            },
+            ttl: options.ttl,
+            replicas: options.replicas,
         }
-        claim
     }
 
     async fn finish(&self, mut claim: Claim, outcome: WaitOutcome) {

@@ -50,7 +50,7 @@ pub(crate) fn waits<T>(
     let (waiting, all) = claims.some(MOST);
     more.other += (all - waiting.len()) as u64;
     let lines = waiting.into_iter().map(|(token, name)| ReportedWait {
-        token: context.engine.shown_as(token).to_string().into(),
+        token: token.to_string().into(),
         callers: queues.waiting(&name, token.limit()) as u64,
         key: context.key_of(&name).into(),
     });

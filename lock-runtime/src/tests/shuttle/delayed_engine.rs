@@ -5,7 +5,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime};
 use crate::engine::requests::{Requests, answer_operations};
-use crate::engine::token::Token;
+use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
 use crate::tests::shuttle::explore::{coin_flip, pause};
 use crate::tests::shuttle::grant_log::GrantLog;
@@ -52,6 +52,16 @@ impl DelayedEngine {
 }
 
 impl DelayedEngine {
+    /// Returns the place that a failed try may leave.
+    fn reserve(&self, attempt: &Attempt) -> Option<Acquired> {
+        let token = attempt.token(Draw::now());
+        let reserves = attempt.waits && coin_flip();
+        reserves.then(|| {
+            self.log.note(token, |grant| grant.reserved = true);
+            Acquired { token, count: 0 }
+        })
+    }
+
     async fn pass(&self, _: Instant) -> Result<&MemoryEngine, EngineError> {
         Ok(&self.memory)
     }
@@ -71,7 +81,7 @@ impl Requests for DelayedEngine {
             let acquired = Requests::acquire(&self.memory, attempt, supervisor, deadline).await?;
             let Some(Acquired { token, count }) = acquired else {
                 pause().await;
-                return Ok(None);
+                return Ok(self.reserve(attempt));
             };
             let awaited = AwaitedAcquire::new(attempt, token, supervisor);
             for claim in attempt.claims(token).take(count) {
@@ -88,6 +98,7 @@ impl Requests for DelayedEngine {
         valid_until: Option<ServerTime>,
         deadline: Instant,
     ) -> EngineFuture<'a, EnqueueReply> {
+        self.log.note(claim.token, |grant| grant.reserved = false);
         self.delay(
             move || Requests::enqueue(&self.memory, claim, valid_until, deadline),
             |log, standing| {
@@ -107,6 +118,7 @@ impl Requests for DelayedEngine {
         in_flight: bool,
         deadline: Instant,
     ) -> EngineFuture<'a, bool> {
+        self.log.note(claim.token, |grant| grant.reserved = false);
         self.delay(
             move || Requests::cancel(&self.memory, claim, in_flight, deadline),
             |log, found| log.note(claim.token, |grant| grant.left += usize::from(*found)),

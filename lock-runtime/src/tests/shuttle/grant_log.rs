@@ -17,6 +17,8 @@ pub(super) struct GrantLog {
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Grant {
     pub(super) granted: bool,
+    /// A place is reserved for it, with which nothing waits yet.
+    pub(super) reserved: bool,
     /// How many times its release was requested.
     pub(super) releases: usize,
     /// How many times a waiter that left the queue returned it.

@@ -143,6 +143,7 @@ impl Server {
     pub(super) fn assert_empty(&self) {
         assert!(self.is_free(), "something is left on the server");
         for grant in self.log.grants.lock().unwrap().values() {
+            assert!(!grant.reserved, "a place is left: {grant:?}");
             assert!(
                 grant.releases + grant.left <= 1,
                 "released twice: {grant:?}"

@@ -17,16 +17,9 @@ use tokio::time::Instant;
 struct Undelivered(Option<(Arc<Claims>, Arc<Node>)>);
 
 impl Undelivered {
-    /// The caller has the lock.
+    /// The caller has the claim.
     fn deliver(mut self) {
         self.0 = None;
-    }
-
-    /// The caller is about to wait.
-    fn reserve(mut self) {
-        if let Some((claims, node)) = self.0.take() {
-            claims.reserve(&node);
-        }
     }
 }
 
@@ -36,13 +29,6 @@ impl Drop for Undelivered {
             claims.leave(&node);
         }
     }
-}
-
-/// What became of an attempt.
-enum Outcome {
-    Holds(Undelivered),
-    Waits(Undelivered),
-    Left,
 }
 
 impl ZooKeeperEngine {
@@ -67,33 +53,31 @@ impl ZooKeeperEngine {
         let node = claims.node(&claim);
         let awaited = AwaitedAcquire::new(attempt, token, supervisor);
         let entered = claims.try_enter(node, claim, waits, deadline);
-        let outcome = self.claims.run(deadline, entered);
-        awaited.replied(outcome.await.map(|outcome| match outcome {
-            Outcome::Holds(undelivered) => {
-                undelivered.deliver();
-                1
-            }
-            Outcome::Waits(undelivered) => {
-                undelivered.reserve();
-                0
-            }
-            Outcome::Left => 0,
-        }))
+        let entered = self.claims.run(deadline, entered).await;
+        let count = entered.map(|entered| {
+            let (undelivered, count) = entered?;
+            undelivered.deliver();
+            Some(count)
+        });
+        let reserved = matches!(count, Ok(Some(0)));
+        let acquired = awaited.replied(count.map(Option::unwrap_or_default))?;
+        Ok(acquired.or_else(|| reserved.then_some(Acquired { token, count: 0 })))
     }
 }
 
 impl Claims {
-    /// Enters the line, and leaves it if the claim neither holds the lock nor is about to wait.
+    /// Enters the line, and leaves it if the claim neither holds the lock nor is about to wait. Otherwise returns the claim,
+    /// with the number of locks that it holds: 1, or 0 if it waits.
     async fn try_enter(
         self: Arc<Self>,
         node: Arc<Node>,
         claim: Claim,
         waits: bool,
         deadline: Instant,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<Option<(Undelivered, usize)>, Failure> {
         let undelivered = Undelivered(Some((self.clone(), node.clone())));
         let Some(entered) = self.enter(&node, deadline).await? else {
-            return Ok(Outcome::Left);
+            return Ok(None);
         };
         let holds = match entered.is_alone {
             Some(true) => true,
@@ -104,14 +88,14 @@ impl Claims {
         if holds {
             self.secure(&node.session, claim.ttl, deadline).await?;
             self.nodes.expire_in(claim.token, claim.ttl);
-            return Ok(Outcome::Holds(undelivered));
+            return Ok(Some((undelivered, 1)));
         }
         if waits {
-            return Ok(Outcome::Waits(undelivered));
+            return Ok(Some((undelivered, 0)));
         }
         // Another client was faster. Whoever tries next must not find this node.
         drop(undelivered);
         let _ = node.ending.finished(self.io, deadline).await;
-        Ok(Outcome::Left)
+        Ok(None)
     }
 }

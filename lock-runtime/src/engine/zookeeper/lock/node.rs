@@ -16,8 +16,6 @@ pub(crate) struct Node {
     pub(crate) session: Arc<Session>,
     /// The beginning of its name, which is unique.
     pub(crate) stem: String,
-    /// The token in its name, by which others know the claim: that with which it was made.
-    pub(crate) named: Token,
     /// The turn to create or delete the node.
     pub(crate) turn: tokio::sync::Mutex<()>,
     /// It finishes when the node is known to be gone.
@@ -28,8 +26,6 @@ pub(crate) struct Node {
 struct NodeState {
     /// The claim's token; a downgrade changes it.
     token: Token,
-    /// The token of the claim that has taken over the node to wait with it.
-    waits_as: Option<Token>,
     presence: Presence,
     /// `true` if the next look is to watch all changes to the lock.
     watches_all: bool,
@@ -56,11 +52,9 @@ impl Node {
             lock,
             session,
             stem: stem(token),
-            named: token,
             turn: tokio::sync::Mutex::new(()),
             state: Mutex::new(NodeState {
                 token,
-                waits_as: None,
                 presence: Presence::Absent,
                 watches_all: true,
                 blocker_gone: None,
@@ -113,15 +107,6 @@ impl Node {
     pub(crate) fn take_blocker_gone(&self) -> bool {
         let blocker_gone = self.state().blocker_gone.take();
         blocker_gone.is_some_and(|is_gone| is_gone.load(Ordering::Acquire))
-    }
-
-    /// Records that the claim with that token waits with the node, which an earlier one has made.
-    pub(crate) fn set_waits_as(&self, token: Token) {
-        self.state().waits_as = Some(token);
-    }
-
-    pub(crate) fn waits_as(&self) -> Option<Token> {
-        self.state().waits_as
     }
 
     pub(crate) fn is_leaving(&self) -> bool {

@@ -37,7 +37,7 @@ impl ZooKeeperEngine {
 
     /// Gives up the claim, whatever it has. Returns `true` if it had a node.
     async fn leave(&self, claim: &Claim, deadline: Instant) -> Result<bool, EngineError> {
-        let Some(node) = self.claims.known(claim.token) else {
+        let Some(node) = self.claims.nodes.get(claim.token) else {
             return Ok(false);
         };
         self.claims.leave(&node);
@@ -51,7 +51,7 @@ impl ZooKeeperEngine {
 
     /// Gives up the claim in the background, and confirms the release.
     pub(crate) fn leave_in_background(&self, release: BackgroundRelease) {
-        let node = self.claims.known(release.claim.token);
+        let node = self.claims.nodes.get(release.claim.token);
         if let Some(node) = &node {
             self.claims.leave(node);
         }
@@ -72,7 +72,6 @@ impl ZooKeeperEngine {
         let claims = self.claims.clone();
         let left = self.claims.run(deadline, async move {
             claims.close();
-            claims.leave_reserved();
             let pause = || sleep_until(deadline_in(Duration::from_millis(2)));
             claims.leaving.wait_idle().await;
             let nodes = &claims.nodes;
@@ -89,25 +88,8 @@ impl ZooKeeperEngine {
 }
 
 impl Claims {
-    /// Gives up the reserved places.
-    pub(crate) fn leave_reserved(self: &Arc<Self>) {
-        self.leave_those_reserved(|_| true);
-    }
-
-    fn leave_those_reserved(self: &Arc<Self>, which: impl Fn(&Node) -> bool) {
-        while let Some((reserved, pending)) = self.take_reserved(&which) {
-            pending.continue_with(|| self.begin_to_leave(&reserved));
-        }
-    }
-
     /// Deletes the node in the background, until it is known to be gone.
     pub(crate) fn leave(self: &Arc<Self>, node: &Arc<Node>) {
-        // Whoever wants the lock now finds no claim of this process that nothing waits with.
-        self.leave_those_reserved(|other| other.lock == node.lock);
-        self.begin_to_leave(node);
-    }
-
-    fn begin_to_leave(self: &Arc<Self>, node: &Arc<Node>) {
         if !node.ending.begin() {
             return;
         }
@@ -118,7 +100,7 @@ impl Claims {
             if deleted {
                 this.containers.saw(&node.lock, true);
             }
-            this.forget(&node);
+            node.forget(&this.nodes);
             node.ending.finish(deleted);
             drop(owed);
         });

@@ -33,8 +33,8 @@ impl ZooKeeperEngine {
                 Ok(match place {
                     Some(Place::Holds) => {
                         claims.secure(&node.session, claim.ttl, deadline).await?;
-                        let granted = claims.grant(&node, &claim);
-                        granted.unwrap_or(EnqueueReply::Stale)
+                        claims.nodes.expire_in(claim.token, claim.ttl);
+                        EnqueueReply::Granted(claim.ttl)
                     }
                     Some(place @ Place::Waits { ahead, .. }) => {
                         if ahead == 0 {

@@ -33,8 +33,7 @@ const OWN: &[(&str, Case)] = cases! {
         missing_rights_leave_locks_working;
     take:
         claims_of_other_clients_are_taken_by_their_names
-        taken_claim_does_not_enter_in_the_next_session
-        holder_has_the_token_in_the_name_of_its_node;
+        taken_claim_does_not_enter_in_the_next_session;
 };
 
 #[test]

@@ -1,10 +1,9 @@
 //! Taking locks.
 
 use super::{SHORT, black_hole, heal};
-use crate::engine::request::{Attempt, Claim, EnqueueReply};
+use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::tests::peer::{soon, until};
 use crate::engine::tests::space::Space;
-use crate::engine::token::Token;
 use crate::limit::Limit;
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Kind;
@@ -67,59 +66,4 @@ pub(super) async fn taken_claim_does_not_enter_in_the_next_session(space: Space)
     assert!(matches!(reply, EnqueueReply::Queued(_)), "{reply:?}");
     one.cancel(&next).await;
     assert!(other.release(&held).await);
-}
-
-/// A claim may wait with the node that an earlier try has made. Its holder has the token that others see, also if a reply
-/// is lost.
-pub(super) async fn holder_has_the_token_in_the_name_of_its_node(space: Space) {
-    let [one, other] = space.peers().await;
-    // For a caller who is about to wait, a place is kept if the lock is not free.
-    let attempt = Attempt {
-        waits: true,
-        ..one.attempt("row", Limit::EXCLUSIVE)
-    };
-    for ends in ["release", "cancel", "take"] {
-        let held = other.hold("row").await;
-        let place = async {
-            loop {
-                assert!(one.acquire(&attempt).await.is_none());
-                let shown = one.view("row").await[1].first().cloned();
-                let waits = one.wait("row").await;
-                match shown {
-                    Some(shown) if one.engine.shown_as(waits.token).to_string() == shown => {
-                        return (shown, waits);
-                    }
-                    // It is kept for a moment only.
-                    _ => one.cancel(&waits).await,
-                };
-            }
-        };
-        let kept = tokio::time::timeout_at(soon(), place).await;
-        let (shown, waits) = kept.expect("a place is kept");
-        assert_eq!(one.view("row").await.concat().len(), 2);
-        assert!(other.release(&held).await);
-        let token = Token::parse(&shown).unwrap();
-        for _ in 0..2 {
-            let granted = one.enter(&waits).await;
-            assert!(matches!(granted, EnqueueReply::GrantedAs(as_, _) if as_ == token));
-        }
-        assert_eq!(one.view("row").await[0], [&*shown]);
-        let named = Claim {
-            token,
-            ..waits.clone()
-        };
-        assert!(one.number(&named).await.is_some());
-        match ends {
-            "release" => assert!(one.release(&named).await),
-            "cancel" => assert!(one.engine.cancel(&waits, true, soon()).await.unwrap()),
-            _ => {
-                assert!(other.take_from(&named).await.held);
-                for _ in 0..2 {
-                    assert!(one.is_stale(&waits).await);
-                }
-                assert_eq!(one.number(&named).await, None);
-            }
-        }
-        assert!(one.view("row").await.concat().is_empty());
-    }
 }
