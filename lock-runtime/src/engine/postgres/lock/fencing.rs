@@ -1,4 +1,4 @@
-//! Draws the fencing token of a lock from the sequence of the schema.
+//! Asks for the fencing token of a lock: `number_1` of `sql/schema.sql` draws it from a sequence.
 
 use crate::engine::error::EngineError;
 use crate::engine::postgres::PostgresEngine;

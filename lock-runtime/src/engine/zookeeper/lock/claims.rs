@@ -97,13 +97,21 @@ impl Claims {
         // One that was requested is not made again in another session.
         let counts =
             |node: &Arc<Node>| !node.session.is_ended() || node.presence() != Presence::Absent;
-        let known = self.nodes.get(claim.token).filter(counts);
-        let node = known.unwrap_or_else(|| {
-            let lock = self.paths.lock(&claim.name);
-            let session = self.sessions.of(claim.ttl);
-            let new = || Arc::new(Node::new(claim.token, lock, session));
-            self.nodes.get_or_insert(claim.token, counts, new)
-        });
+        let node = match self.nodes.get(claim.token) {
+            Some(node) if counts(&node) => node,
+            refused => {
+                let lock = self.paths.lock(&claim.name);
+                let session = self.sessions.of(claim.ttl);
+                let new = || Arc::new(Node::new(claim.token, lock, session));
+                // It looks at no node's state, which may be locked by one who wants the table.
+                let is_another = |node: &Arc<Node>| {
+                    refused
+                        .as_ref()
+                        .is_none_or(|refused| !Arc::ptr_eq(refused, node))
+                };
+                self.nodes.get_or_insert(claim.token, is_another, new)
+            }
+        };
         self.nodes.expire_in(claim.token, WAITER_TTL);
         node
     }

@@ -4,8 +4,8 @@ use crate::engine::common::line::Place;
 use crate::engine::error::EngineError;
 use crate::engine::request::{Claim, EnqueueReply, ServerTime};
 use crate::engine::zookeeper::ZooKeeperEngine;
-use crate::engine::zookeeper::lock::follow::follow_place_of;
 use crate::engine::zookeeper::lock::node::Presence;
+use crate::engine::zookeeper::lock::watches::follow_place_of;
 use tokio::time::Instant;
 
 impl ZooKeeperEngine {
