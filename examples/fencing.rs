@@ -19,7 +19,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// A price, stored twice: once with the fencing token of its last write, once without. It stands for a database.
+/// A price, stored twice: once with the fencing token of its last write, once without. It stands for a
+/// database.
 struct Prices {
     fenced: Mutex<Fenced>,
     unfenced: AtomicI64,

@@ -1,6 +1,6 @@
-//! A service for orders on axum and PostgreSQL, which keeps its locks in the same database. Each order is shipped
-//! once, even if an instance is paused for longer than its lease: the transaction that ships an order checks its
-//! lock, and the database refuses the commit of a holder that is late.
+//! A service for orders on axum and PostgreSQL, which keeps its locks in the same database. Each order is
+//! shipped once, even if an instance is paused for longer than its lease: the transaction that ships an order
+//! checks its lock, and the database refuses the commit of a holder that is late.
 //!
 //! ```text
 //! export LOCK_URL=postgres://postgres@127.0.0.1/postgres

@@ -1,5 +1,5 @@
-//! A service for orders, on tonic (gRPC). Any number of instances may share one database and one Redis; each order is
-//! shipped once.
+//! A service for orders, on tonic (gRPC). Any number of instances may share one database and one Redis; each
+//! order is shipped once.
 //!
 //! ```text
 //! export LOCK_URL=redis://127.0.0.1/

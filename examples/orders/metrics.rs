@@ -14,8 +14,8 @@ const DURATIONS: [f64; 15] = [
 /// Parts of a ttl.
 const MARGINS: [f64; 9] = [0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9];
 
-/// Installs the exporter, which counts from then on. Without buckets, it would report summaries, which can't be added
-/// up over the instances.
+/// Installs the exporter, which counts from then on. Without buckets, it would report summaries, which can't
+/// be added up over the instances.
 pub fn install() -> Result<PrometheusHandle, BuildError> {
     let margin = Matcher::Full("distributed_lock.renewal.margin".to_owned());
     let exporter = PrometheusBuilder::new()

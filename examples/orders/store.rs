@@ -120,7 +120,8 @@ fn read(path: &Path) -> io::Result<Table> {
     }
 }
 
-/// Changes the file. The changes of all instances come one after the other, and a crash leaves the file as it was.
+/// Changes the file. The changes of all instances come one after the other, and a crash leaves the file as it
+/// was.
 fn change<T>(path: &Path, change: impl FnOnce(&mut Table) -> T) -> io::Result<T> {
     let lock = File::create(path.with_extension("lock"))?;
     lock.lock()?;

@@ -1,5 +1,6 @@
-//! The messages and the service of `orders.proto`, as `tonic-prost-build` 0.14 generates them. They are checked in, so
-//! that the example builds without `protoc`. A service of your own generates them in its `build.rs`:
+//! The messages and the service of `orders.proto`, as `tonic-prost-build` 0.14 generates them. They are
+//! checked in, so that the example builds without `protoc`. A service of your own generates them in its
+//! `build.rs`:
 //!
 //! ```ignore
 //! tonic_prost_build::compile_protos("orders.proto")?;      // in `build.rs`

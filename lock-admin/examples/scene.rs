@@ -1,7 +1,8 @@
 //! A shop with locks in all states, to look at: `cargo run -p lock-admin --features axum --example scene`.
 //!
-//! `LOCK_URL` names a server; several of these processes then make one shop. `SCENE` is `busy`, `stuck` (a lock is held for
-//! good, and another is lost), `empty`, or a number of locks that are held for good. `PORT` is that of the page.
+//! `LOCK_URL` names a server; several of these processes then make one shop. `SCENE` is `busy`, `stuck` (a
+//! lock is held for good, and another is lost), `empty`, or a number of locks that are held for good. `PORT`
+//! is that of the page.
 
 use lock_admin::{Admin, Recorder};
 use lock_runtime::{Config, LockError, Report, distributed_lock};

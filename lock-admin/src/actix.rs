@@ -9,7 +9,8 @@ use actix_web::web::{self, Bytes, PayloadConfig};
 use actix_web::{HttpMessage, HttpRequest, HttpResponse, HttpResponseBuilder, Scope};
 
 impl Admin {
-    /// Returns a scope at that path, with the layers of the service around it. Clone the page into each worker: they share it.
+    /// Returns a scope at that path, with the layers of the service around it. Clone the page into each
+    /// worker: they share it.
     ///
     /// ```
     /// use actix_web::App;

@@ -18,11 +18,12 @@ const HTML: &str = "text/html; charset=utf-8";
 
 /// A page about the locks of a manager's server. Clones share one.
 ///
-/// It shows the locks of all processes that use the server with the manager's prefix, and sends requests only while a person
-/// looks: about one look in each [`report_interval`](LockManager::report_interval), for all viewers together.
+/// It shows the locks of all processes that use the server with the manager's prefix, and sends requests only
+/// while a person looks: about one look in each [`report_interval`](LockManager::report_interval), for all
+/// viewers together.
 ///
-/// It has no authentication of its own: whoever can reach it sees the names of the locks and processes. Mount it behind
-/// that of your service.
+/// It has no authentication of its own: whoever can reach it sees the names of the locks and processes. Mount
+/// it behind that of your service.
 #[derive(Clone)]
 #[must_use = "it is to be mounted"]
 pub struct Admin {
@@ -47,11 +48,12 @@ impl Admin {
         Admin::with(options)
     }
 
-    /// Lets those revoke locks for whom `allow` returns a name. The holder is asked to stop, and both processes log the name
-    /// with the reason: see [`LockManager::revoke`].
+    /// Lets those revoke locks for whom `allow` returns a name. The holder is asked to stop, and both
+    /// processes log the name with the reason: see [`LockManager::revoke`].
     ///
-    /// `allow` is called for each request, with what the middleware of the service has put into the extensions, and must not
-    /// block. In actix, whose extensions are its own, put an [`Operator`](crate::Operator) there.
+    /// `allow` is called for each request, with what the middleware of the service has put into the
+    /// extensions, and must not block. In actix, whose extensions are its own, put an
+    /// [`Operator`](crate::Operator) there.
     ///
     /// ```
     /// # use lock_admin::Admin;
@@ -79,8 +81,9 @@ impl Admin {
         self.change(|options| options.allow_revoke = Some(Arc::new(allow)))
     }
 
-    /// Shows what `redact` returns instead of each key: in the page, in `state.json`, in events and in URLs, where the
-    /// holder's token names the lock. Templates, places in the code and labels are shown as they are.
+    /// Shows what `redact` returns instead of each key: in the page, in `state.json`, in events and in URLs,
+    /// where the holder's token names the lock. Templates, places in the code and labels are shown as they
+    /// are.
     ///
     /// ```
     /// # use lock_admin::Admin;
@@ -104,12 +107,12 @@ impl Admin {
         self.change(|options| options.recorder = Some(recorder))
     }
 
-    /// Answers a request, whose path begins where the page is mounted: `/` is the page. Whatever runs it must be in a tokio
-    /// runtime.
+    /// Answers a request, whose path begins where the page is mounted: `/` is the page. Whatever runs it must
+    /// be in a tokio runtime.
     ///
-    /// All links are relative, so where it is mounted the address of the page ends with `/`, or with `/overview`, to which the
-    /// adapters for axum and actix redirect. A body of more than 8 KB is refused; don't read a larger one. Dropping the future
-    /// stops waiting, but a lock that was revoked stays so.
+    /// All links are relative, so where it is mounted the address of the page ends with `/`, or with
+    /// `/overview`, to which the adapters for axum and actix redirect. A body of more than 8 KB is refused;
+    /// don't read a larger one. Dropping the future stops waiting, but a lock that was revoked stays so.
     pub async fn handle(&self, request: Request<Bytes>) -> Response<Body> {
         let (parts, body) = request.into_parts();
         let path = parts.uri.path();

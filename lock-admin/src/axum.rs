@@ -10,8 +10,8 @@ use axum::response::Response;
 use http::StatusCode;
 
 impl Admin {
-    /// Returns a router, to be nested as a service at any path, with the layers of the service around it. After `nest` in place
-    /// of `nest_service`, axum finds nothing at the path with a `/` at its end.
+    /// Returns a router, to be nested as a service at any path, with the layers of the service around it.
+    /// After `nest` in place of `nest_service`, axum finds nothing at the path with a `/` at its end.
     ///
     /// ```
     /// use axum::Router;

@@ -7,11 +7,11 @@ use std::fmt;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// The body of a response of [`Admin::handle`](crate::Admin::handle): complete, or a stream of server-sent events, which
-/// ends by itself after 15 s, and which a browser continues.
+/// The body of a response of [`Admin::handle`](crate::Admin::handle): complete, or a stream of server-sent
+/// events, which ends by itself after 15 s, and which a browser continues.
 ///
-/// It is an [`http_body::Body`], so that it fits into hyper, axum and tonic. It produces an event when the connection can
-/// take one, and none is kept for a connection that cannot.
+/// It is an [`http_body::Body`], so that it fits into hyper, axum and tonic. It produces an event when the
+/// connection can take one, and none is kept for a connection that cannot.
 #[must_use]
 pub struct Body(Content);
 

@@ -114,7 +114,8 @@ impl History {
         for lock in locks {
             for waiter in &mut lock.waiters {
                 let wait = (lock.id.clone(), waiter.token.clone());
-                // Another client does not say since when it waits, and the clock of another machine may be ahead.
+                // Another client does not say since when it waits, and the clock of another machine may be
+                // ahead.
                 let seen = self.waits.get(&wait).copied().unwrap_or(at);
                 waiter.since = Some(waiter.since.map_or(seen, |since| since.min(seen)));
                 waits.insert(wait, seen);
@@ -281,8 +282,8 @@ impl History {
         steps.map(slot).collect()
     }
 
-    /// Returns what was held in the last minute: contended locks first, then those that changed hands most often.
-    /// Returns how many there are, too, and no more than there is room for.
+    /// Returns what was held in the last minute: contended locks first, then those that changed hands most
+    /// often. Returns how many there are, too, and no more than there is room for.
     pub(crate) fn lanes(&self, at: SystemTime) -> (Vec<Lane>, usize) {
         let mut lanes: BTreeMap<&str, Vec<&Bar>> = BTreeMap::new();
         for ((id, _, _), bar) in &self.bars {

@@ -8,8 +8,8 @@ use lock_runtime::{LeaseInfo, Warning};
 use serde_json::{Value, json};
 use std::time::Duration;
 
-/// Returns all that the page shows; times in milliseconds since 1970. Locks and processes are those that were seen last, which
-/// is at the time `at` if the server says so.
+/// Returns all that the page shows; times in milliseconds since 1970. Locks and processes are those that were
+/// seen last, which is at the time `at` if the server says so.
 pub(crate) fn json(state: &State) -> Value {
     let processes = state.processes.iter().map(|it| {
         json!({

@@ -1,9 +1,9 @@
-//! A page in your service that answers at a glance whether anything is wrong with its locks, which lock, and who: for services
-//! that use [`lock_runtime`], with axum, actix, or whatever serves `http` requests.
+//! A page in your service that answers at a glance whether anything is wrong with its locks, which lock, and
+//! who: for services that use [`lock_runtime`], with axum, actix, or whatever serves `http` requests.
 //!
-//! It shows what is wrong first, then all locks in use of all processes with their holders and the line of those who wait, the
-//! last minute's timeline, the templates, processes and servers, and losses and other events. It is live by server-sent
-//! events, and complete without script.
+//! It shows what is wrong first, then all locks in use of all processes with their holders and the line of
+//! those who wait, the last minute's timeline, the templates, processes and servers, and losses and other
+//! events. It is live by server-sent events, and complete without script.
 //!
 //! ```
 //! use lock_admin::Admin;
@@ -19,13 +19,13 @@
 //! # }
 //! ```
 //!
-//! The features `axum` and `actix` add `Admin::axum` and `Admin::actix`, which a service mounts at any path, behind its
-//! authentication: the page asks no viewer for a name. It is read-only, unless [`Admin::allow_revoke`] names a person.
-//! [`Admin::redact`] hides keys.
+//! The features `axum` and `actix` add `Admin::axum` and `Admin::actix`, which a service mounts at any path,
+//! behind its authentication: the page asks no viewer for a name. It is read-only, unless
+//! [`Admin::allow_revoke`] names a person. [`Admin::redact`] hides keys.
 //!
-//! Nothing is asked of the lock server while no page is open. While one is, there is one look in each second (10 s on etcd
-//! and ZooKeeper) for all viewers together: a ping, an ask to the processes to report, a request for each lock in use, at most
-//! 1,000, and the reports. It never scans the server.
+//! Nothing is asked of the lock server while no page is open. While one is, there is one look in each second
+//! (10 s on etcd and ZooKeeper) for all viewers together: a ping, an ask to the processes to report, a
+//! request for each lock in use, at most 1,000, and the reports. It never scans the server.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 #[cfg(feature = "actix")]

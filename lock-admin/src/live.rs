@@ -10,7 +10,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// After what time a stream ends, for the browser to continue it: a service that ends gracefully waits for its responses.
+/// After what time a stream ends, for the browser to continue it: a service that ends gracefully waits for
+/// its responses.
 const LENGTH: Duration = Duration::from_secs(15);
 
 /// A viewer's place. It has no buffer: what a slow one gets next is the newest.

@@ -29,7 +29,8 @@ pub(crate) struct Named {
     pub(crate) field: (&'static str, String),
 }
 
-/// Returns the lock that is named by its key, or where keys are redacted by the token of a claim that was seen on it.
+/// Returns the lock that is named by its key, or where keys are redacted by the token of a claim that was
+/// seen on it.
 pub(crate) async fn named(sampler: &Sampler, query: Option<&str>) -> Option<Named> {
     let options = &sampler.options;
     if options.redact.is_none() {

@@ -1,7 +1,7 @@
 //! Who looks at the page, as the service's middleware says.
 
-/// A person who may revoke locks, for a service that has no type of its own for it, and for actix, from whose requests the
-/// page takes only this.
+/// A person who may revoke locks, for a service that has no type of its own for it, and for actix, from whose
+/// requests the page takes only this.
 ///
 /// The authentication of the service puts one into the extensions of the request, and the page asks for it:
 ///

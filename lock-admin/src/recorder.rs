@@ -13,11 +13,12 @@ pub(crate) const LOST: &str = "lost";
 /// How many events are kept.
 const MOST: usize = 100;
 
-/// Keeps what the service's own locks do, for the page: losses with their keys and causes, and how long its calls wait and
-/// hold. Clones share it.
+/// Keeps what the service's own locks do, for the page: losses with their keys and causes, and how long its
+/// calls wait and hold. Clones share it.
 ///
-/// It is a handler for [`Config::on_event`](lock_runtime::Config::on_event). Without it the page shows what it sees
-/// of all processes from outside. It keeps 100 events, and two histograms for each template; it costs a mutex for each event.
+/// It is a handler for [`Config::on_event`](lock_runtime::Config::on_event). Without it the page shows what
+/// it sees of all processes from outside. It keeps 100 events, and two histograms for each template; it costs
+/// a mutex for each event.
 ///
 /// ```
 /// use lock_admin::{Admin, Recorder};
@@ -69,7 +70,8 @@ impl Recorder {
         Recorder::default()
     }
 
-    /// Returns the function for [`Config::on_event`](lock_runtime::Config::on_event). It never blocks for long.
+    /// Returns the function for [`Config::on_event`](lock_runtime::Config::on_event). It never blocks for
+    /// long.
     pub fn handler(&self) -> impl Fn(&LockEvent<'_>) + Send + Sync + 'static + use<> {
         let recorded = self.recorded.clone();
         move |event| {

@@ -57,7 +57,8 @@ pub(crate) fn plain(status: StatusCode, text: &'static str) -> Response<Body> {
     respond(status, "text/plain; charset=utf-8", Keep::Never, text)
 }
 
-/// Returns `true` if a page of this origin has sent the request: browsers say so, and no page can say it for another.
+/// Returns `true` if a page of this origin has sent the request: browsers say so, and no page can say it for
+/// another.
 pub(crate) fn is_same_origin(parts: &Parts) -> bool {
     let header = |name: &str| {
         let mut values = parts.headers.get_all(name).iter();

@@ -45,7 +45,8 @@ pub(crate) struct State {
 }
 
 impl State {
-    /// Puts together what was seen, and what came before it. What the server does not say is as it was seen `before`.
+    /// Puts together what was seen, and what came before it. What the server does not say is as it was seen
+    /// `before`.
     pub(crate) fn of(
         look: Look,
         check: &Check,
@@ -191,7 +192,8 @@ impl State {
         holders.filter(|it| it.is_kept).count() as u64
     }
 
-    /// Returns how many calls wait, also within their process, which it alone knows, and in lines of other clients.
+    /// Returns how many calls wait, also within their process, which it alone knows, and in lines of other
+    /// clients.
     pub(crate) fn waiting(&self) -> u64 {
         let waiters = self.locks.iter().flat_map(|lock| &lock.waiters);
         let calls = self.total(waiters.map(|it| (it, it.callers)), |process, _| {

@@ -11,7 +11,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 /// The longest time: a process that has not answered is silent before.
 const LONGEST: Duration = Duration::from_secs(4);
 
-/// Looks until each process that was asked has answered, or is silent. `awaits`: the look has found one that is about to.
+/// Looks until each process that was asked has answered, or is silent. `awaits`: the look has found one that
+/// is about to.
 pub(crate) async fn settled<T>(
     locks: &LockManager,
     look: impl AsyncFn() -> Result<T, Failure>,

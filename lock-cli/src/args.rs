@@ -81,16 +81,17 @@ impl Server {
 pub(crate) enum Command {
     /// Shows who holds a lock, since when and for how long yet, and who waits for it
     ///
-    /// A process is silent if its report, its answer or a renewal is late: it is stopped or cut off, or has ended. On etcd, which
-    /// does not know the age of a report, only `top --watch` and the page of `serve` find that.
+    /// A process is silent if its report, its answer or a renewal is late: it is stopped or cut off, or has
+    /// ended. On etcd, which does not know the age of a report, only `top --watch` and the page of `serve`
+    /// find that.
     Show {
         /// The key of the lock, without the prefix
         key: String,
     },
     /// Lists the locks in use, in the order of their keys
     ///
-    /// On Redis it finds what the processes report: of each the 64 locks that it has held longest, and 64 of those that it waits
-    /// for. It says if there are others.
+    /// On Redis it finds what the processes report: of each the 64 locks that it has held longest, and 64 of
+    /// those that it waits for. It says if there are others.
     List(List),
     /// Shows the locks that are held longest, and how many there are
     Top {
@@ -170,9 +171,9 @@ impl List {
 
 /// Gets a lock back: asks its holder to stop, and waits until it has
 ///
-/// The body of the holder is canceled at its next await, and the next in line gets the lock: there are never two holders.
-/// Exits with 0 if it does not have the lock any more, and with 75 if it, or a transaction that has proven the lock, still
-/// keeps it.
+/// The body of the holder is canceled at its next await, and the next in line gets the lock: there are never
+/// two holders. Exits with 0 if it does not have the lock any more, and with 75 if it, or a transaction that
+/// has proven the lock, still keeps it.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Revoke {
     /// The key of the lock, without the prefix
@@ -200,26 +201,28 @@ pub(crate) struct Revoke {
 
     /// Takes the lock from a holder that has not stopped: then TWO MAY RUN AT ONCE for some time
     ///
-    /// The old holder notices it when its lease is renewed, at the latest when that ends. A resource that checks fencing tokens
-    /// refuses its writes: give it the number that is printed.
+    /// The old holder notices it when its lease is renewed, at the latest when that ends. A resource that
+    /// checks fencing tokens refuses its writes: give it the number that is printed.
     #[arg(long)]
     pub(crate) force: bool,
 
-    /// Does not ask whether that is meant, if `--token` or `--all` says who is: another may have the lock by now
+    /// Does not ask whether that is meant, if `--token` or `--all` says who is: another may have the lock by
+    /// now
     #[arg(short, long)]
     pub(crate) yes: bool,
 }
 
 /// Runs a command while it holds a lock
 ///
-/// Exits with the command's status, with 128 + N if signal N ended it, with 75 if the lock is held, 69 if the server is
-/// unavailable, 78 if the configuration is wrong, 124 if the lock was lost, 126 if the command cannot be executed, and 127
-/// if it is not found.
+/// Exits with the command's status, with 128 + N if signal N ended it, with 75 if the lock is held, 69 if the
+/// server is unavailable, 78 if the configuration is wrong, 124 if the lock was lost, 126 if the command
+/// cannot be executed, and 127 if it is not found.
 ///
-/// The command finds the key in LOCK_KEY, and a number greater than that of every earlier holder in LOCK_FENCING_TOKEN
-/// (not with permits).
+/// The command finds the key in LOCK_KEY, and a number greater than that of every earlier holder in
+/// LOCK_FENCING_TOKEN (not with permits).
 ///
-/// While `--grace` is left of a lease that cannot be renewed, the command gets TERM, and KILL at the end of the lease.
+/// While `--grace` is left of a lease that cannot be renewed, the command gets TERM, and KILL at the end of
+/// the lease.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Run {
     /// The key of the lock, without the prefix

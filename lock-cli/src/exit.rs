@@ -88,7 +88,8 @@ impl From<LockError> for Failure {
     }
 }
 
-/// Returns `true` if the server is there, and the user lacks a right: the servers say so in words of their own.
+/// Returns `true` if the server is there, and the user lacks a right: the servers say so in words of their
+/// own.
 fn is_refusal(error: &dyn Error) -> bool {
     error.to_string().to_lowercase().contains("permission")
 }

@@ -74,8 +74,8 @@ impl Found {
         })
     }
 
-    /// Returns how many locks the processes hold that their reports don't name, and the same with those that are kept or
-    /// waited for.
+    /// Returns how many locks the processes hold that their reports don't name, and the same with those that
+    /// are kept or waited for.
     pub(crate) fn unlisted(&self, options: &List) -> (u64, u64) {
         let sum = |count: fn(&ProcessInfo) -> u64| self.processes.iter().map(count).sum();
         match options.scan {

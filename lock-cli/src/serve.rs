@@ -40,8 +40,8 @@ pub(crate) async fn serve(server: &Server, port: u16) -> Result<u8, Failure> {
     Ok(DONE)
 }
 
-/// Returns `true` if the browser means this machine. The name of a site that resolves to 127.0.0.1 would let its scripts
-/// read the page.
+/// Returns `true` if the browser means this machine. The name of a site that resolves to 127.0.0.1 would let
+/// its scripts read the page.
 fn is_own(request: &Request, hosts: &[String]) -> bool {
     let host = request.headers().get(HOST);
     host.is_some_and(|host| hosts.iter().any(|own| own.as_bytes() == host.as_bytes()))

@@ -120,8 +120,8 @@ pub(crate) fn holding(holder: &ClaimInfo) -> String {
     format!("{verb}{time} by {}", who(holder))
 }
 
-/// Returns for how long the call that holds the lock has it, or its process keeps it, at the most: when it asked for the
-/// lock is known also if its process has not reported.
+/// Returns for how long the call that holds the lock has it, or its process keeps it, at the most: when it
+/// asked for the lock is known also if its process has not reported.
 pub(crate) fn held_at_most(holder: &ClaimInfo) -> Option<Duration> {
     holder.held_for().or_else(|| holder.since().map(age))
 }

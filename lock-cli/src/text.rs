@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-/// Escapes what could move the cursor, change colors or the direction of writing: keys and tokens may come from anywhere.
+/// Escapes what could move the cursor, change colors or the direction of writing: keys and tokens may come
+/// from anywhere.
 pub(crate) fn escaped(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for c in text.chars() {

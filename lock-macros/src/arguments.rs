@@ -41,8 +41,8 @@ impl VisitMut for Parts {
     }
 }
 
-/// Makes the block of the body own the arguments, as a function does, and drop all of them in the same order. Without that
-/// it would have copies of their fields, where it uses nothing else of them.
+/// Makes the block of the body own the arguments, as a function does, and drop all of them in the same order.
+/// Without that it would have copies of their fields, where it uses nothing else of them.
 pub(crate) struct Own<'a> {
     pub(crate) body: &'a TokenStream,
     /// The arguments of the attribute.

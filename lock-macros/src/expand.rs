@@ -103,7 +103,8 @@ fn expand_function(
     Ok(tokens)
 }
 
-/// Returns code that acquires the lock and runs `body` under it, after the statements that capture what it owns.
+/// Returns code that acquires the lock and runs `body` under it, after the statements that capture what it
+/// owns.
 fn wrap_body(
     (args, function): (&Args, &Ident),
     returns: &ReturnType,
@@ -175,8 +176,8 @@ fn wrap_body(
     })
 }
 
-/// Returns a block that counts as the user's: errors about the body's value are there, and the user's edition says when
-/// the temporaries of its last expression are dropped.
+/// Returns a block that counts as the user's: errors about the body's value are there, and the user's edition
+/// says when the temporaries of its last expression are dropped.
 fn body_block(brace: &token::Brace, body: TokenStream) -> TokenStream {
     let mut block = Group::new(Delimiter::Brace, body);
     block.set_span(brace.span.join());

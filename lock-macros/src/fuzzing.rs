@@ -6,8 +6,8 @@ use syn::{LitStr, parse_quote, parse2};
 
 use crate::key::Key;
 
-/// Parses a template. Panics if the parser does, or if one is accepted whose format string has not as many placeholders
-/// as there are values.
+/// Parses a template. Panics if the parser does, or if one is accepted whose format string has not as many
+/// placeholders as there are values.
 pub(crate) fn key_templates(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return;

@@ -1,4 +1,5 @@
-//! The key: a template with `<expr>` and `{expr}` placeholders, or any `Display` expression; or a list of them.
+//! The key: a template with `<expr>` and `{expr}` placeholders, or any `Display` expression; or a list of
+//! them.
 
 use proc_macro2::{Delimiter, Span, TokenStream, TokenTree};
 use quote::{ToTokens, quote, quote_spanned};
@@ -212,7 +213,8 @@ impl Key {
 }
 
 impl Value {
-    /// Returns an argument of `format!`. If its type can't be shown, the error says how to name what is in it.
+    /// Returns an argument of `format!`. If its type can't be shown, the error says how to name what is in
+    /// it.
     fn operand(&self, krate: &Path, span: Span) -> TokenStream {
         let expr = &self.expr;
         match self.has_spec {

@@ -53,8 +53,8 @@ impl ReturnType {
         matches!(&self.ty, Some(Type::Tuple(tuple)) if tuple.elems.is_empty())
     }
 
-    /// Returns code that fixes the type of the body's value, as a signature does: for inference, coercions, and
-    /// errors at the body instead of at the attribute.
+    /// Returns code that fixes the type of the body's value, as a signature does: for inference, coercions,
+    /// and errors at the body instead of at the attribute.
     pub(crate) fn type_anchor(&self) -> Option<TokenStream> {
         let ty = self.ty.as_ref().filter(|_| !self.is_never())?;
         Some(quote_spanned! {self.span.resolved_at(Span::mixed_site())=>

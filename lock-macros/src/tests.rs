@@ -1,5 +1,5 @@
-//! Snapshots of expanded functions, which `UPDATE_EXPECT=1 cargo test` updates, and the templates that `tests/parsers` has
-//! found.
+//! Snapshots of expanded functions, which `UPDATE_EXPECT=1 cargo test` updates, and the templates that
+//! `tests/parsers` has found.
 
 use std::fs;
 use std::panic::catch_unwind;

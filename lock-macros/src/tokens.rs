@@ -34,8 +34,8 @@ pub(crate) fn respan(tokens: TokenStream, span: Span) -> TokenStream {
         .collect()
 }
 
-/// Returns the expression within parentheses, and within the invisible group around the value of a `macro_rules!`
-/// metavariable.
+/// Returns the expression within parentheses, and within the invisible group around the value of a
+/// `macro_rules!` metavariable.
 pub(crate) fn inner(expr: &Expr) -> &Expr {
     match expr {
         Expr::Group(group) => inner(&group.expr),

@@ -145,8 +145,8 @@ impl Config {
     /// - **Clocks** may differ, but must run at the same rate. A member whose clock is set forward ends
     ///   leases early.
     ///
-    /// Waiters acquire the lock roughly in arrival order: a caller that tries at the moment of a release may overtake
-    /// them. Members can't count holders together, so [`permits`](crate::Lock::permits) and
+    /// Waiters acquire the lock roughly in arrival order: a caller that tries at the moment of a release may
+    /// overtake them. Members can't count holders together, so [`permits`](crate::Lock::permits) and
     /// [`downgrade`](crate::LockGuard::downgrade) are refused.
     pub fn quorum<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Config {
         Config::with_servers(Servers::Quorum(urls.into_iter().map(U::into).collect()))
@@ -190,12 +190,12 @@ impl Config {
     ///
     /// Managers that share locks must use the same prefix. Managers that don't must use prefixes of which
     /// none begins with the other: with `shop:` and `shop:cart:`, the key `cart:1` of the first is the key
-    /// `1` of the second. (`lock` and `lock:` do not collide, since no key begins with `:`.) The empty prefix shares
-    /// locks with clients that use none: on the server, such a lock has just its key as the name.
+    /// `1` of the second. (`lock` and `lock:` do not collide, since no key begins with `:`.) The empty prefix
+    /// shares locks with clients that use none: on the server, such a lock has just its key as the name.
     ///
     /// An ACL user needs access to the keys and channels with this prefix (`~lock:* &lock:*`), and the
-    /// [permissions](crate::guide::deployment#permissions) of the deployment guide; a missing one is reported when
-    /// connecting.
+    /// [permissions](crate::guide::deployment#permissions) of the deployment guide; a missing one is reported
+    /// when connecting.
     pub fn prefix(mut self, prefix: impl Into<String>) -> Self {
         self.prefix = prefix.into();
         self
@@ -213,19 +213,19 @@ impl Config {
         self
     }
 
-    /// Sets the timeout for connecting a manager, whatever the command timeout is, and for each later connection. The
-    /// default is 2 s; more than a year counts as a year.
+    /// Sets the timeout for connecting a manager, whatever the command timeout is, and for each later
+    /// connection. The default is 2 s; more than a year counts as a year.
     ///
-    /// The first attempts to replace a broken connection, and to make one that the first waiter needs, are shorter,
-    /// from 250 ms: an attempt that never gets a reply must not use up a short lease.
+    /// The first attempts to replace a broken connection, and to make one that the first waiter needs, are
+    /// shorter, from 250 ms: an attempt that never gets a reply must not use up a short lease.
     pub fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout.min(LONGEST_TIMEOUT);
         self
     }
 
     /// Sets the timeout of requests that no `wait` bounds: a single try, and a confirmed release. A
-    /// connection without a reply for this long is replaced, so raise it if the path to the server is slow. The
-    /// default is 500 ms; more than a year counts as a year.
+    /// connection without a reply for this long is replaced, so raise it if the path to the server is slow.
+    /// The default is 500 ms; more than a year counts as a year.
     pub fn command_timeout(mut self, timeout: Duration) -> Self {
         self.command_timeout = timeout.min(LONGEST_TIMEOUT);
         self
@@ -234,15 +234,16 @@ impl Config {
     /// Sets the default [`release_mode`](crate::Lock::release_mode) of locks. The default is
     /// [`ReleaseMode::Confirmed`].
     ///
-    /// Connecting fails with [`LockError::InvalidConfig`] if it is [`ReleaseMode::Lazy`]: whether that gains anything
-    /// depends on where the calls for a key come from, so it is set on the locks for which it does.
+    /// Connecting fails with [`LockError::InvalidConfig`] if it is [`ReleaseMode::Lazy`]: whether that gains
+    /// anything depends on where the calls for a key come from, so it is set on the locks for which it does.
     pub fn release_mode(mut self, mode: ReleaseMode) -> Self {
         self.release = mode;
         self
     }
 
-    /// Sets the greatest number of locks that this process keeps between calls with [`ReleaseMode::Lazy`]. Beyond it, locks
-    /// are released as usual; with 0, all are. The default is 10,000. Each takes about 800 bytes.
+    /// Sets the greatest number of locks that this process keeps between calls with [`ReleaseMode::Lazy`].
+    /// Beyond it, locks are released as usual; with 0, all are. The default is 10,000. Each takes about 800
+    /// bytes.
     ///
     /// ```
     /// # use lock_runtime::{Config, LockError, LockManager};
@@ -272,9 +273,10 @@ impl Config {
     /// ([lock cohorting](https://doi.org/10.1145/2686884)). With 0 times there is no local handoff, and
     /// processes take turns.
     ///
-    /// Within the same limits, a reader joins a read hold that this process acquired at once, although a writer may
-    /// have begun to wait elsewhere. A read hold from the queue admits the readers of this process that wait at that
-    /// moment, and none that come later. A call for several keys passes no waiter of another process.
+    /// Within the same limits, a reader joins a read hold that this process acquired at once, although a
+    /// writer may have begun to wait elsewhere. A read hold from the queue admits the readers of this process
+    /// that wait at that moment, and none that come later. A call for several keys passes no waiter of
+    /// another process.
     pub fn local_handoff(mut self, most: u32, time: Duration) -> Self {
         self.handoff = HandoffLimits {
             max_count: most,
@@ -291,25 +293,28 @@ impl Config {
         self
     }
 
-    /// With `true`, [`LockManager::connect`](crate::LockManager::connect) succeeds although the server can't be reached, so
-    /// that a service starts during an outage and reports that it is not ready. By default it fails.
+    /// With `true`, [`LockManager::connect`](crate::LockManager::connect) succeeds although the server can't
+    /// be reached, so that a service starts during an outage and reports that it is not ready. By default it
+    /// fails.
     ///
-    /// It tries as usual, and fails as usual if the configuration is invalid or the server refuses it: what can be known at
-    /// the start is known then. If it finds no usable server by the end of the [`connect_timeout`](Self::connect_timeout), and
-    /// that is at once where the connection is refused, it returns a manager that goes on in the background:
+    /// It tries as usual, and fails as usual if the configuration is invalid or the server refuses it: what
+    /// can be known at the start is known then. If it finds no usable server by the end of the
+    /// [`connect_timeout`](Self::connect_timeout), and that is at once where the connection is refused, it
+    /// returns a manager that goes on in the background:
     ///
-    /// - [`ping`](crate::LockManager::ping) fails with [`LockError::Unavailable`], and so do all calls, as in any other outage:
-    ///   those that wait for a lock wait for the connection too, no longer than their `wait`.
-    /// - [`LockEvent::ServerDown`] is reported, and [`LockEvent::ServerUp`] once there is a connection; the metric
-    ///   `distributed_lock.server.up` is 0 meanwhile.
-    /// - What only the server knows is found when it is there: that it refuses the password, has another schema, or is
-    ///   [unsafe](Self::refuse_unsafe_servers). Then no lock is granted. The ping and each call fail with that very
-    ///   error, such as [`LockError::InvalidConfig`] or [`LockError::UnsafeServer`], and at once: waiting does not help. The
-    ///   feature `tracing` logs it as an error. The manager asks again every few seconds, so that it works once the server
-    ///   is corrected.
+    /// - [`ping`](crate::LockManager::ping) fails with [`LockError::Unavailable`], and so do all calls, as in
+    ///   any other outage: those that wait for a lock wait for the connection too, no longer than their
+    ///   `wait`.
+    /// - [`LockEvent::ServerDown`] is reported, and [`LockEvent::ServerUp`] once there is a connection; the
+    ///   metric `distributed_lock.server.up` is 0 meanwhile.
+    /// - What only the server knows is found when it is there: that it refuses the password, has another
+    ///   schema, or is [unsafe](Self::refuse_unsafe_servers). Then no lock is granted. The ping and each call
+    ///   fail with that very error, such as [`LockError::InvalidConfig`] or [`LockError::UnsafeServer`], and
+    ///   at once: waiting does not help. The feature `tracing` logs it as an error. The manager asks again
+    ///   every few seconds, so that it works once the server is corrected.
     ///
-    /// An annotated function that is called while the service starts, such as one that sets up its database, fails like
-    /// each other call.
+    /// An annotated function that is called while the service starts, such as one that sets up its database,
+    /// fails like each other call.
     ///
     /// ```
     /// use lock_runtime::{Config, LockManager};
@@ -332,11 +337,11 @@ impl Config {
         self
     }
 
-    /// Calls `handler` for each [event](LockEvent) of the manager's locks, such as a loss. Several handlers are called one
-    /// after the other.
+    /// Calls `handler` for each [event](LockEvent) of the manager's locks, such as a loss. Several handlers
+    /// are called one after the other.
     ///
-    /// It is called on the thread where the event occurs, which may be the one that renews all leases: it must not block. It
-    /// may use locks, and its panics are contained. For numbers without a handler, see
+    /// It is called on the thread where the event occurs, which may be the one that renews all leases: it
+    /// must not block. It may use locks, and its panics are contained. For numbers without a handler, see
     /// [`LockManager::stats`](crate::LockManager::stats) and the feature `metrics`.
     ///
     /// ```
@@ -364,8 +369,9 @@ impl Config {
         self
     }
 
-    /// Names the service, for whoever looks at its locks. The default is the environment variable `OTEL_SERVICE_NAME`, or
-    /// else the name of the program; [`from_env`](Self::from_env) also reads `LOCK_SERVICE`. 200 bytes are reported.
+    /// Names the service, for whoever looks at its locks. The default is the environment variable
+    /// `OTEL_SERVICE_NAME`, or else the name of the program; [`from_env`](Self::from_env) also reads
+    /// `LOCK_SERVICE`. 200 bytes are reported.
     pub fn service(mut self, name: impl Into<String>) -> Self {
         self.service = Some(name.into());
         self
@@ -379,16 +385,18 @@ impl Config {
 
     /// Sets what the process reports. The default is [`Report::Periodic`].
     ///
-    /// A report is one small text on the lock server: service, version, host and process id, counts, and the 64 locks that it
-    /// has held longest and 64 of those that it waits for, with keys, templates and labels. [`inspect`](crate::LockManager::inspect),
-    /// [`list`](crate::LockManager::list) and [`processes`](crate::LockManager::processes) read it, for the people who
-    /// operate the service. It is written beside the calls, none of which waits for it, and vanishes with a shutdown, three minutes
-    /// after the last one, or with the session. If the process lacks the rights for it, its locks work nevertheless.
+    /// A report is one small text on the lock server: service, version, host and process id, counts, and the
+    /// 64 locks that it has held longest and 64 of those that it waits for, with keys, templates and labels.
+    /// [`inspect`](crate::LockManager::inspect), [`list`](crate::LockManager::list) and
+    /// [`processes`](crate::LockManager::processes) read it, for the people who operate the service. It is
+    /// written beside the calls, none of which waits for it, and vanishes with a shutdown, three minutes
+    /// after the last one, or with the session. If the process lacks the rights for it, its locks work
+    /// nevertheless.
     ///
-    /// On Redis and PostgreSQL a process reports soon after its first lock, and each minute as long as it uses any. etcd and
-    /// ZooKeeper keep all that was ever written for some time, so there it reports who it is once, and the rest when it is
-    /// [asked](crate::LockManager::ask_for_reports). Keys and labels may be personal data: whoever may read the locks may read
-    /// the reports.
+    /// On Redis and PostgreSQL a process reports soon after its first lock, and each minute as long as it
+    /// uses any. etcd and ZooKeeper keep all that was ever written for some time, so there it reports who it
+    /// is once, and the rest when it is [asked](crate::LockManager::ask_for_reports). Keys and labels may be
+    /// personal data: whoever may read the locks may read the reports.
     pub fn report(mut self, report: Report) -> Self {
         self.report = report;
         self
@@ -400,19 +408,21 @@ impl Config {
         self
     }
 
-    /// Asks `provider` for user and password before each connection, instead of using those in the URL: for passwords that
-    /// change while the service runs, and tokens that expire. The later call of this and of [`credentials`](Self::credentials)
-    /// counts.
+    /// Asks `provider` for user and password before each connection, instead of using those in the URL: for
+    /// passwords that change while the service runs, and tokens that expire. The later call of this and of
+    /// [`credentials`](Self::credentials) counts.
     ///
-    /// Connections that exist are not logged in anew, so an expired token or a changed password costs no lock and interrupts no
-    /// call: it matters when a connection breaks, and the one that replaces it logs in with what the provider has then.
+    /// Connections that exist are not logged in anew, so an expired token or a changed password costs no lock
+    /// and interrupts no call: it matters when a connection breaks, and the one that replaces it logs in with
+    /// what the provider has then.
     ///
-    /// The provider runs on a thread of its own within the library's runtime, so it may use tokio, and may block. It may take
-    /// as long as the [`connect_timeout`](Self::connect_timeout); leases run down meanwhile, so a provider that asks another
-    /// service should keep the answer as long as it is valid. If it fails, panics or takes longer, the connection is not made,
-    /// and is tried again like one that the server refuses: [`connect`](crate::LockManager::connect) returns
-    /// [`LockError::Unavailable`] with the provider's error among its [sources](std::error::Error::source), and later the log
-    /// names it. The provider must keep passwords out of its errors.
+    /// The provider runs on a thread of its own within the library's runtime, so it may use tokio, and may
+    /// block. It may take as long as the [`connect_timeout`](Self::connect_timeout); leases run down
+    /// meanwhile, so a provider that asks another service should keep the answer as long as it is valid. If
+    /// it fails, panics or takes longer, the connection is not made, and is tried again like one that the
+    /// server refuses: [`connect`](crate::LockManager::connect) returns [`LockError::Unavailable`] with the
+    /// provider's error among its [sources](std::error::Error::source), and later the log names it. The
+    /// provider must keep passwords out of its errors.
     ///
     /// # The file of Vault's agent
     ///
@@ -433,10 +443,10 @@ impl Config {
     ///
     /// # Tokens of a cloud
     ///
-    /// With IAM authentication of Amazon ElastiCache and RDS, and with Microsoft Entra ID, the password is a token that the
-    /// client signs or fetches. Those of Amazon are valid for 15 minutes, which only matters for logging in: a connection to RDS
-    /// stays until it breaks, and one to ElastiCache for 12 hours, after which it is replaced like any that breaks. Signing
-    /// needs no request, so make a new token each time.
+    /// With IAM authentication of Amazon ElastiCache and RDS, and with Microsoft Entra ID, the password is a
+    /// token that the client signs or fetches. Those of Amazon are valid for 15 minutes, which only matters
+    /// for logging in: a connection to RDS stays until it breaks, and one to ElastiCache for 12 hours, after
+    /// which it is replaced like any that breaks. Signing needs no request, so make a new token each time.
     ///
     /// ```
     /// # use lock_runtime::Config;
@@ -457,9 +467,9 @@ impl Config {
     ///
     /// The members of a [quorum](Self::quorum) share the provider. Sentinels don't get what it returns:
     /// theirs is set by `sentinel_credentials`. In PostgreSQL, an empty user is the one in the URL. With
-    /// etcd, the provider is also asked when the server no longer accepts the token of a login. ZooKeeper's nodes
-    /// belong to a user with this very password, so there it must not change as long as services
-    /// with another one use the same locks. `memory://` asks for none.
+    /// etcd, the provider is also asked when the server no longer accepts the token of a login. ZooKeeper's
+    /// nodes belong to a user with this very password, so there it must not change as long as services with
+    /// another one use the same locks. `memory://` asks for none.
     pub fn credentials_from<F, Fut>(mut self, provider: F) -> Self
     where
         F: Fn() -> Fut + Send + Sync + 'static,
@@ -484,9 +494,9 @@ impl Config {
         self
     }
 
-    /// With `false`, connecting to PostgreSQL never makes the schema in which locks are kept: it fails unless the schema is
-    /// there. By default it is made if the role may do that. A migration tool can make it with the statements of
-    /// [`postgres::schema`](crate::postgres::schema).
+    /// With `false`, connecting to PostgreSQL never makes the schema in which locks are kept: it fails unless
+    /// the schema is there. By default it is made if the role may do that. A migration tool can make it with
+    /// the statements of [`postgres::schema`](crate::postgres::schema).
     #[cfg(feature = "postgres")]
     pub fn create_schema(mut self, create: bool) -> Self {
         self.create_schema = create;
@@ -494,10 +504,10 @@ impl Config {
     }
 
     /// With `false`, connecting to Redis or PostgreSQL succeeds although the user lacks
-    /// [permissions](crate::guide::deployment#permissions) that locks need: for a tool that only looks at locks, by
-    /// [`inspect`](crate::LockManager::inspect), [`list`](crate::LockManager::list) and
-    /// [`processes`](crate::LockManager::processes). The [runbook](crate::guide::runbook#rights) has the rights for these.
-    /// Whatever else the user may not do fails when it is called.
+    /// [permissions](crate::guide::deployment#permissions) that locks need: for a tool that only looks at
+    /// locks, by [`inspect`](crate::LockManager::inspect), [`list`](crate::LockManager::list) and
+    /// [`processes`](crate::LockManager::processes). The [runbook](crate::guide::runbook#rights) has the
+    /// rights for these. Whatever else the user may not do fails when it is called.
     pub fn check_permissions(mut self, check: bool) -> Self {
         self.check_permissions = check;
         self
@@ -510,30 +520,31 @@ impl Config {
         self
     }
 
-    /// Sets the certificate that the client shows to servers that demand one, in PEM format: first its own, then those of
-    /// authorities between it and the one that the servers trust; and its private key, which has no passphrase. By default
-    /// the client shows none.
+    /// Sets the certificate that the client shows to servers that demand one, in PEM format: first its own,
+    /// then those of authorities between it and the one that the servers trust; and its private key, which
+    /// has no passphrase. By default the client shows none.
     ///
-    /// It is shown wherever TLS is used, also to Sentinels and to all members of a [quorum](Self::quorum). PostgreSQL is
-    /// connected to with TLS then, unless the URL has `sslmode=disable`. The configuration keeps the certificate for as long as
-    /// the manager lives: connect another manager before it expires.
+    /// It is shown wherever TLS is used, also to Sentinels and to all members of a [quorum](Self::quorum).
+    /// PostgreSQL is connected to with TLS then, unless the URL has `sslmode=disable`. The configuration
+    /// keeps the certificate for as long as the manager lives: connect another manager before it expires.
     ///
-    /// A certificate proves who the client is only to servers that are set up for that. PostgreSQL's `cert` compares its common
-    /// name with the user in the URL. etcd takes the common name for the user if no password is given. Redis and ZooKeeper
-    /// only let the connection in: an ACL user, and the access control lists of nodes, need a
-    /// [password](Self::credentials), too.
+    /// A certificate proves who the client is only to servers that are set up for that. PostgreSQL's `cert`
+    /// compares its common name with the user in the URL. etcd takes the common name for the user if no
+    /// password is given. Redis and ZooKeeper only let the connection in: an ACL user, and the access control
+    /// lists of nodes, need a [password](Self::credentials), too.
     ///
     /// # Errors
     ///
-    /// Connecting fails with [`LockError::InvalidConfig`] if the texts are not in PEM format, or the key is not that of the
-    /// certificate.
+    /// Connecting fails with [`LockError::InvalidConfig`] if the texts are not in PEM format, or the key is
+    /// not that of the certificate.
     ///
     /// ```no_run
     /// # use lock_runtime::{Config, LockManager};
     /// # async fn connect() -> Result<(), Box<dyn std::error::Error>> {
+    /// let read = |file| std::fs::read(format!("/etc/locks/{file}"));
     /// let config = Config::new("rediss://locks.internal")
-    ///     .root_certificate(std::fs::read("/etc/locks/authority.pem")?)
-    ///     .client_certificate(std::fs::read("/etc/locks/client.pem")?, std::fs::read("/etc/locks/client.key")?);
+    ///     .root_certificate(read("authority.pem")?)
+    ///     .client_certificate(read("client.pem")?, read("client.key")?);
     /// let locks = LockManager::connect(config).await?;
     /// # Ok(())
     /// # }

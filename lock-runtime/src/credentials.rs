@@ -20,8 +20,8 @@ pub(crate) enum CredentialsSource {
     Provider(Arc<Provider>),
 }
 
-/// A provider, and how many of its calls may begin, however many connections and managers ask it: each that blocks its
-/// thread for good costs one.
+/// A provider, and how many of its calls may begin, however many connections and managers ask it: each that
+/// blocks its thread for good costs one.
 pub(crate) struct Provider {
     pub(crate) ask: Box<dyn Fn() -> Provided + Send + Sync>,
     pub(crate) calls: Arc<Semaphore>,

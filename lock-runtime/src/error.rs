@@ -36,8 +36,8 @@ pub enum LockError {
         key: Arc<str>,
         /// The time that the call waited; zero for a single try.
         waited: Duration,
-        /// The number of callers of this process that waited already, if the call did not wait since these were
-        /// as many as `max_waiters`.
+        /// The number of callers of this process that waited already, if the call did not wait since these
+        /// were as many as `max_waiters`.
         waiting: Option<u32>,
         /// Who holds the lock, as far as this call knows.
         holder: Holder,
@@ -84,8 +84,8 @@ pub enum LockError {
         /// The reason why its value is invalid.
         reason: &'static str,
     },
-    /// The engine that keeps the lock, or a lock of this kind, lacks an operation; or a `blocking_` method was called in a
-    /// task, which must not block.
+    /// The engine that keeps the lock, or a lock of this kind, lacks an operation; or a `blocking_` method
+    /// was called in a task, which must not block.
     #[non_exhaustive]
     Unsupported {
         /// The name of the method or of the option.
@@ -160,8 +160,8 @@ impl Error for TooMuch {}
 pub enum Holder {
     /// The running task, in a body from which this call was made.
     ThisTask,
-    /// This process: another call; a guard that was not released, which may be the caller's own; or the rest of a
-    /// `min_hold`.
+    /// This process: another call; a guard that was not released, which may be the caller's own; or the rest
+    /// of a `min_hold`.
     ThisProcess,
     /// Another process that uses this library, as the server said last.
     #[non_exhaustive]
@@ -170,7 +170,8 @@ pub enum Holder {
         id: ProcessId,
         /// When it asked for the lock, by its own clock: when it acquired the lock, or began to wait for it.
         since: SystemTime,
-        /// Who that is, if the call waited for a second and the process has [reported](crate::Config::report) it.
+        /// Who that is, if the call waited for a second and the process has [reported](crate::Config::report)
+        /// it.
         info: Option<Arc<ProcessInfo>>,
     },
     /// Another client. A single try does not learn more than that it is not this process.
@@ -202,8 +203,9 @@ pub enum LostCause {
     /// The manager was shut down, and the body or the guard did not end within the time that
     /// [`LockManager::shutdown_within`](crate::LockManager::shutdown_within) left it.
     ShutDown,
-    /// An operator has [revoked](crate::LockManager::revoke) it: the log and [`LockEvent::Revoked`](crate::LockEvent) say who and
-    /// why. The lease is renewed until the body or the guard has ended.
+    /// An operator has [revoked](crate::LockManager::revoke) it: the log and
+    /// [`LockEvent::Revoked`](crate::LockEvent) say who and why. The lease is renewed until the body or the
+    /// guard has ended.
     Revoked,
 }
 
@@ -254,11 +256,12 @@ impl LockError {
         matches!(self, LockError::Unavailable { .. })
     }
 
-    /// Returns `true` if the same call may succeed later, although nothing is corrected: another holder had the lock, or
-    /// the server could not be reached.
+    /// Returns `true` if the same call may succeed later, although nothing is corrected: another holder had
+    /// the lock, or the server could not be reached.
     ///
-    /// An error of a call that acquires means that the body did not run, so the call can be repeated, best after a
-    /// pause. A [`Lost`](LockError::Lost) lock is not retryable: its body may have done a part of its work.
+    /// An error of a call that acquires means that the body did not run, so the call can be repeated, best
+    /// after a pause. A [`Lost`](LockError::Lost) lock is not retryable: its body may have done a part of its
+    /// work.
     ///
     /// ```
     /// use lock_runtime::{LockError, LostCause};

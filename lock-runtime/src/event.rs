@@ -9,8 +9,9 @@ use std::time::Duration;
 
 /// What [`Config::on_event`](crate::Config::on_event) is called with.
 ///
-/// Each call ends in `Acquired` or `NotAcquired`, and each `Acquired` is followed by `Released` or `Lost`: exactly one of
-/// them. Of a call for several keys, `key` is the first in the order of acquisition; a loss names the key that was lost.
+/// Each call ends in `Acquired` or `NotAcquired`, and each `Acquired` is followed by `Released` or `Lost`:
+/// exactly one of them. Of a call for several keys, `key` is the first in the order of acquisition; a loss
+/// names the key that was lost.
 ///
 /// ```
 /// use lock_runtime::{Config, LockEvent};
@@ -39,11 +40,11 @@ pub enum LockEvent<'a> {
         label: Option<&'a str>,
         /// The time since the call began.
         waited: Duration,
-        /// Without a request to the server: another caller of this process has passed the lock on, or shares it, or the
-        /// process had kept it.
+        /// Without a request to the server: another caller of this process has passed the lock on, or shares
+        /// it, or the process had kept it.
         locally: bool,
-        /// The process had kept the lock since the call before: see [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). Of a call
-        /// for several keys, all of them.
+        /// The process had kept the lock since the call before: see
+        /// [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). Of a call for several keys, all of them.
         resumed: bool,
     },
     /// A call has ended without its lock.
@@ -73,8 +74,8 @@ pub enum LockEvent<'a> {
         label: Option<&'a str>,
         /// For how long the guard lived.
         held: Duration,
-        /// The server has confirmed the release, or the lock was passed on within the process. Otherwise the release
-        /// goes on in the background.
+        /// The server has confirmed the release, or the lock was passed on within the process. Otherwise the
+        /// release goes on in the background.
         confirmed: bool,
     },
     /// A lock was lost before its guard ended.
@@ -91,8 +92,8 @@ pub enum LockEvent<'a> {
         /// Why it was lost.
         cause: LostCause,
     },
-    /// An operator has [revoked](crate::LockManager::revoke) a lock of this process, which has given it up: its guards were
-    /// reported as `Lost` before.
+    /// An operator has [revoked](crate::LockManager::revoke) a lock of this process, which has given it up:
+    /// its guards were reported as `Lost` before.
     #[non_exhaustive]
     Revoked {
         /// The key, without the manager's prefix.
@@ -102,8 +103,9 @@ pub enum LockEvent<'a> {
         /// Why, in their words.
         reason: &'a str,
     },
-    /// Another process waits for a lock that this one keeps, and has given back now; or that it holds, and gives back with the
-    /// guard. Reported once per lock, however often it is recalled, and maybe just before the acquisition is.
+    /// Another process waits for a lock that this one keeps, and has given back now; or that it holds, and
+    /// gives back with the guard. Reported once per lock, however often it is recalled, and maybe just before
+    /// the acquisition is.
     #[non_exhaustive]
     Recalled {
         /// The key, without the manager's prefix.
@@ -114,8 +116,8 @@ pub enum LockEvent<'a> {
     Renewed {
         /// How many.
         count: usize,
-        /// The part of the lease that was left when the reply came, from 0 to 1, of the one with the least. About 0.66 where
-        /// all is well.
+        /// The part of the lease that was left when the reply came, from 0 to 1, of the one with the least.
+        /// About 0.66 where all is well.
         margin: f64,
     },
     /// Leases were not renewed. They are tried again, until they end.
@@ -128,8 +130,8 @@ pub enum LockEvent<'a> {
         /// Why; of several reasons, the last.
         error: &'a (dyn Error + Send + Sync + 'static),
     },
-    /// A connection has broken, and could not be replaced at once; or there is none to a server that others may stand in
-    /// for.
+    /// A connection has broken, and could not be replaced at once; or there is none to a server that others
+    /// may stand in for.
     #[non_exhaustive]
     ServerDown {
         /// The server, without credentials.
@@ -146,7 +148,8 @@ pub enum LockEvent<'a> {
 }
 
 impl LockEvent<'_> {
-    /// Returns the template of the call, or an empty text if the event is about none or its place is not named.
+    /// Returns the template of the call, or an empty text if the event is about none or its place is not
+    /// named.
     #[must_use]
     pub fn template(&self) -> &'static str {
         match self {
@@ -197,8 +200,8 @@ pub enum Outcome {
     Unavailable,
     /// The caller has dropped the future.
     Canceled,
-    /// The call could not succeed: its key or an option is invalid, it would have waited for itself, or the manager is
-    /// being shut down.
+    /// The call could not succeed: its key or an option is invalid, it would have waited for itself, or the
+    /// manager is being shut down.
     Rejected,
 }
 

@@ -1,4 +1,5 @@
-//! The parsers of what servers send and users write, each as a function that `tests/parsers` calls with any bytes.
+//! The parsers of what servers send and users write, each as a function that `tests/parsers` calls with any
+//! bytes.
 //!
 //! A function panics if its parser does, or if what it finds depends on how the bytes arrived.
 

@@ -8,11 +8,12 @@
 //! - [`recipes`]: work that is done once, once per period, at a limited rate, or by a leader.
 //! - [`lazy_release`]: locks that stay with their process between calls: who gains, and who loses.
 //! - [`testing`]: tests of a service without a server: its failures, and leases in virtual time.
-//! - [`migration`]: moving from other locks, of Rust, the JVM, Python and shells, and from hand-written scripts.
+//! - [`migration`]: moving from other locks, of Rust, the JVM, Python and shells, and from hand-written
+//!   scripts.
 //! - [`faq`]: questions and answers.
 
-// GitHub shows the guides, too, and follows the links to source files at their ends. Of two definitions of a link
-// Markdown takes the first, so here those in `links.txt` lead to the items.
+// GitHub shows the guides, too, and follows the links to source files at their ends. Of two definitions of a
+// link Markdown takes the first, so here those in `links.txt` lead to the items.
 
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/guarantees.md")]

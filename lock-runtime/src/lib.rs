@@ -20,10 +20,11 @@
 //! }
 //! ```
 //!
-//! The call acquires a lease on `order:42`, runs the body while a watchdog renews the lease, and releases it on every exit
-//! path: return, `?`, panic, and a future that is dropped. If the lease can no longer be proven, the body is canceled at
-//! its next await point. The macro [`distributed_lock`] has a manual of all options. Without it, [`LockManager::lock`]
-//! returns a [`Lock`], which runs a block or returns a [`LockGuard`]:
+//! The call acquires a lease on `order:42`, runs the body while a watchdog renews the lease, and releases it
+//! on every exit path: return, `?`, panic, and a future that is dropped. If the lease can no longer be
+//! proven, the body is canceled at its next await point. The macro [`distributed_lock`] has a manual of all
+//! options. Without it, [`LockManager::lock`] returns a [`Lock`], which runs a block or returns a
+//! [`LockGuard`]:
 //!
 //! ```
 //! use lock_runtime::{LockError, LockManager};
@@ -42,7 +43,8 @@
 //!
 //! # Operating
 //!
-//! Each process reports to the lock server who it is, so that the program `locks`, of the crate `lock-cli`, can say who holds a lock:
+//! Each process reports to the lock server who it is, so that the program `locks`, of the crate `lock-cli`,
+//! can say who holds a lock:
 //!
 //! ```text
 //! $ locks show order:42
@@ -52,9 +54,10 @@
 //!   waiting    1  billing 1.9.0 at web-3, pid 77   4.1 s   12 calls
 //! ```
 //!
-//! `locks revoke`, or [`LockManager::revoke`], gets it back without two holders, and the crate `lock-admin` shows all of it as a
-//! live page in a service. An alert on `increase(distributed_lock_losses_total{cause!~"shut_down|revoked"}[10m]) > 0` reports
-//! lost leases, with the feature `metrics` and the exporter of [its guide](guide::observability#metrics).
+//! `locks revoke`, or [`LockManager::revoke`], gets it back without two holders, and the crate `lock-admin`
+//! shows all of it as a live page in a service. An alert on
+//! `increase(distributed_lock_losses_total{cause!~"shut_down|revoked"}[10m]) > 0` reports lost leases, with
+//! the feature `metrics` and the exporter of [its guide](guide::observability#metrics).
 //!
 //! # Guides
 //!
@@ -65,7 +68,8 @@
 //! - [Observability](guide::observability): numbers, events, metrics and traces.
 //! - [Runbook](guide::runbook): what to do when a lock is stuck, lost or out of reach.
 //! - [Recipes](guide::recipes): work that is done once, once per period, at a limited rate, or by a leader.
-//! - [Testing](guide::testing): tests of a service without a server: its failures, and leases in virtual time.
+//! - [Testing](guide::testing): tests of a service without a server: its failures, and leases in virtual
+//!   time.
 //! - [Migration](guide::migration): from other lock crates, and from scripts of one's own.
 //! - [Questions and answers](guide::faq).
 //!
@@ -106,8 +110,8 @@
 //! | [`NotInitialized`](LockError::NotInitialized) | no [`init`] yet | call it once, at startup |
 //! | [`ShuttingDown`](LockError::ShuttingDown) | after [`shutdown`] | let other instances serve the request |
 //!
-//! The others report invalid keys, options and configurations. [`LockError::is_retryable`] names those after which
-//! the same call may succeed.
+//! The others report invalid keys, options and configurations. [`LockError::is_retryable`] names those after
+//! which the same call may succeed.
 
 #![cfg_attr(docsrs, feature(doc_cfg))]
 // Some parts are for one engine alone.

@@ -39,8 +39,8 @@ impl Limit {
         self == Limit::EXCLUSIVE
     }
 
-    /// Returns `true` if there may be one more holder with this limit beside `count` holders, none of which has a
-    /// lower limit than `lowest`.
+    /// Returns `true` if there may be one more holder with this limit beside `count` holders, none of which
+    /// has a lower limit than `lowest`.
     pub(crate) fn fits(self, count: usize, lowest: Limit) -> bool {
         let limit = self.min(lowest);
         limit == Limit::UNLIMITED || count < usize::from(limit.0.get())

@@ -35,7 +35,8 @@ pub struct LockInfo {
     pub(crate) rivals: Vec<ClaimInfo>,
 }
 
-/// A claim on a lock, which holds it or waits for it: that of a process, with all of its callers, or of another client.
+/// A claim on a lock, which holds it or waits for it: that of a process, with all of its callers, or of
+/// another client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ClaimInfo {
     pub(crate) token: Box<str>,
@@ -104,9 +105,10 @@ impl LockInfo {
         self.waiting
     }
 
-    /// Returns the claims of which the server knows nothing, and whose processes have [reported](crate::Config::report) to hold
-    /// the lock after another holder had begun to: **two may run at once**. The server has lost its data, the lock was
-    /// [taken](crate::Revoke::force), or its key was deleted. The process learns it when it renews its lease.
+    /// Returns the claims of which the server knows nothing, and whose processes have
+    /// [reported](crate::Config::report) to hold the lock after another holder had begun to: **two may run at
+    /// once**. The server has lost its data, the lock was [taken](crate::Revoke::force), or its key was
+    /// deleted. The process learns it when it renews its lease.
     ///
     /// Only what a process reports while this goes on is known, on Redis, PostgreSQL and ZooKeeper.
     /// [`LockManager::list`](crate::LockManager::list) and
@@ -130,14 +132,15 @@ impl ClaimInfo {
         self.mode
     }
 
-    /// Returns the process, as its [`process_id`](crate::LockManager::process_id) names it; `None` for another client.
+    /// Returns the process, as its [`process_id`](crate::LockManager::process_id) names it; `None` for
+    /// another client.
     #[must_use]
     pub fn process(&self) -> Option<ProcessId> {
         self.process.map(|(id, _)| id)
     }
 
-    /// Returns since when, by the clock of that process: when it began to wait for the lock, or acquired it without a wait.
-    /// `None` for another client.
+    /// Returns since when, by the clock of that process: when it began to wait for the lock, or acquired it
+    /// without a wait. `None` for another client.
     #[must_use]
     pub fn since(&self) -> Option<SystemTime> {
         self.process.map(|(_, since)| since)
@@ -149,16 +152,16 @@ impl ClaimInfo {
         self.lease
     }
 
-    /// Returns at how many members of a quorum a holder has the lock, and how many members there are. With no more than
-    /// half of them it does not hold the lock, but is in the way of others.
+    /// Returns at how many members of a quorum a holder has the lock, and how many members there are. With no
+    /// more than half of them it does not hold the lock, but is in the way of others.
     #[must_use]
     pub fn votes(&self) -> Option<(usize, usize)> {
         self.votes
     }
 }
 
-/// What the process has [reported](crate::Config::report), as far as it has: the methods return `None` for another client, for
-/// a process that has not reported since, and where its report does not say.
+/// What the process has [reported](crate::Config::report), as far as it has: the methods return `None` for
+/// another client, for a process that has not reported since, and where its report does not say.
 impl ClaimInfo {
     /// Returns who the process is.
     #[must_use]
@@ -184,24 +187,25 @@ impl ClaimInfo {
         not_empty(&self.hold()?.label)
     }
 
-    /// Returns for how long that call has held the lock, which other calls of the process may have passed on to it; or for how
-    /// long the process has [kept](Self::is_kept) it.
+    /// Returns for how long that call has held the lock, which other calls of the process may have passed on
+    /// to it; or for how long the process has [kept](Self::is_kept) it.
     #[must_use]
     pub fn held_for(&self) -> Option<Duration> {
         let elapsed = self.report.as_ref()?.process.elapsed;
         Some(self.hold()?.held.saturating_add(elapsed))
     }
 
-    /// Returns how many calls of the process had the lock before that one, under the same token: the process hands a lock on
-    /// without a request to the server. Which of its calls has the lock is known by the token and this number; of readers,
-    /// it also counts those that have joined.
+    /// Returns how many calls of the process had the lock before that one, under the same token: the process
+    /// hands a lock on without a request to the server. Which of its calls has the lock is known by the token
+    /// and this number; of readers, it also counts those that have joined.
     #[must_use]
     pub fn handoffs(&self) -> Option<u32> {
         Some(self.hold()?.handoffs)
     }
 
-    /// Returns `true` if no call holds the lock: the process keeps it for its next one, and gives it back as soon as another
-    /// process waits for it, see [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). `false`, too, if the process does not report it.
+    /// Returns `true` if no call holds the lock: the process keeps it for its next one, and gives it back as
+    /// soon as another process waits for it, see [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy). `false`,
+    /// too, if the process does not report it.
     ///
     /// ```
     /// use lock_runtime::{Config, LockError, LockManager, ReleaseMode};
@@ -229,9 +233,9 @@ impl ClaimInfo {
         self.hold().is_some_and(|hold| hold.is_revoked)
     }
 
-    /// Returns for how long there has been no sign of life of the process if it is silent: [it should have reported
-    /// again](ProcessInfo::silence), or renewed this lease, which is due after a third of it, and was not when half of it had
-    /// passed. So it is stopped or cut off, or has ended without a word.
+    /// Returns for how long there has been no sign of life of the process if it is silent: [it should have
+    /// reported again](ProcessInfo::silence), or renewed this lease, which is due after a third of it, and
+    /// was not when half of it had passed. So it is stopped or cut off, or has ended without a word.
     #[must_use]
     pub fn silence(&self) -> Option<Duration> {
         let renewal = match (self.lease, self.hold().and_then(|hold| hold.ttl)) {

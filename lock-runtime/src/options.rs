@@ -15,8 +15,8 @@ pub enum Report {
     /// Soon after its first lock, and each minute as long as it uses any.
     #[default]
     Periodic,
-    /// And at once when another process asks, from the beginning: it listens although it has not waited for a lock yet, nor held one
-    /// until its renewal. On Redis and PostgreSQL, that is one connection more.
+    /// And at once when another process asks, from the beginning: it listens although it has not waited for a
+    /// lock yet, nor held one until its renewal. On Redis and PostgreSQL, that is one connection more.
     Live,
 }
 
@@ -86,35 +86,37 @@ pub enum ReleaseMode {
     /// The call returns once the release has been sent. The library awaits the reply in the background;
     /// [`shutdown`](crate::shutdown) waits for it.
     Background,
-    /// The lock stays with this process until another one waits for it, or its lease is due for renewal: about a third of
-    /// the ttl after it was acquired. Until then the next call of this process for the key begins without a request to the
-    /// server. If the lock can't stay, the release is [`Confirmed`](Self::Confirmed).
+    /// The lock stays with this process until another one waits for it, or its lease is due for renewal:
+    /// about a third of the ttl after it was acquired. Until then the next call of this process for the key
+    /// begins without a request to the server. If the lock can't stay, the release is
+    /// [`Confirmed`](Self::Confirmed).
     ///
-    /// This counts for guards held by hand, too: dropping one keeps the lock, and [`release`](crate::LockGuard::release)
-    /// returns at once.
+    /// This counts for guards held by hand, too: dropping one keeps the lock, and
+    /// [`release`](crate::LockGuard::release) returns at once.
     ///
-    /// **Who gains.** Work that is routed by its key, such as the consumer of a partition, or the worker of a tenant: where
-    /// two of three calls come to the process that had the call before. Others lose by it, since a call for a lock that
-    /// another process keeps takes about twice as long: the waiter recalls the lock, and then acquires it. A lock that was
-    /// recalled before its third such call is not kept again for a third of the ttl, so processes that alternate pay that
-    /// once in this time.
+    /// **Who gains.** Work that is routed by its key, such as the consumer of a partition, or the worker of a
+    /// tenant: where two of three calls come to the process that had the call before. Others lose by it,
+    /// since a call for a lock that another process keeps takes about twice as long: the waiter recalls the
+    /// lock, and then acquires it. A lock that was recalled before its third such call is not kept again for
+    /// a third of the ttl, so processes that alternate pay that once in this time.
     ///
-    /// **What it costs.** If the process crashes or is stopped *between* calls, others wait for the rest of the ttl, as they
-    /// do otherwise only if that happens within a body. [`try_acquire`](crate::Lock::try_acquire) elsewhere, calls that
-    /// wait for no time, and clients that don't know the queue recall nothing: they find the lock held while no body uses
-    /// it, and nearly always if the calls of this process follow each other closely. A lock that is kept is not renewed, so
-    /// it stays for about a third of the ttl after it was acquired. [`shutdown`](crate::LockManager::shutdown), the
-    /// end of the manager, and the return of the `main` that has connected it, give all of them back; a process that ends
-    /// by [`std::process::exit`] on another thread leaves them to their ttl.
+    /// **What it costs.** If the process crashes or is stopped *between* calls, others wait for the rest of
+    /// the ttl, as they do otherwise only if that happens within a body.
+    /// [`try_acquire`](crate::Lock::try_acquire) elsewhere, calls that wait for no time, and clients that
+    /// don't know the queue recall nothing: they find the lock held while no body uses it, and nearly always
+    /// if the calls of this process follow each other closely. A lock that is kept is not renewed, so it
+    /// stays for about a third of the ttl after it was acquired. [`shutdown`](crate::LockManager::shutdown),
+    /// the end of the manager, and the return of the `main` that has connected it, give all of them back; a
+    /// process that ends by [`std::process::exit`] on another thread leaves them to their ttl.
     ///
     /// It works on Redis (one server, Sentinels, Cluster), PostgreSQL and `memory://`. On a
-    /// [quorum](crate::Config::quorum), etcd and ZooKeeper, it is a confirmed release, and on PostgreSQL behind a pooler and
-    /// for names of more than 1,000 bytes.
-    /// [`Config::max_kept`](crate::Config::max_kept) limits the number of locks that stay. None stays without
-    /// [local handoff](crate::Config::local_handoff).
+    /// [quorum](crate::Config::quorum), etcd and ZooKeeper, it is a confirmed release, and on PostgreSQL
+    /// behind a pooler and for names of more than 1,000 bytes. [`Config::max_kept`](crate::Config::max_kept)
+    /// limits the number of locks that stay. None stays without [local
+    /// handoff](crate::Config::local_handoff).
     ///
-    /// A call with [`read`](crate::Lock::read), with [`permits`](crate::Lock::permits) above 1, for several keys, with
-    /// [`min_hold`](crate::Lock::min_hold) or without [renewal](crate::Lock::renew) is refused as
+    /// A call with [`read`](crate::Lock::read), with [`permits`](crate::Lock::permits) above 1, for several
+    /// keys, with [`min_hold`](crate::Lock::min_hold) or without [renewal](crate::Lock::renew) is refused as
     /// [`InvalidOption`](crate::LockError::InvalidOption).
     ///
     /// ```

@@ -6,11 +6,11 @@ use uuid::Uuid;
 /// The number of random bits.
 pub(crate) const BITS: u32 = 28;
 
-/// Identifies a [`LockManager`](crate::LockManager), by 28 random bits that it draws when it connects. Of 1,000 managers,
-/// two have the same with a probability of 0.2 %: it is shown to people, and decides nothing.
+/// Identifies a [`LockManager`](crate::LockManager), by 28 random bits that it draws when it connects. Of
+/// 1,000 managers, two have the same with a probability of 0.2 %: it is shown to people, and decides nothing.
 ///
-/// [`LockManager::process_id`](crate::LockManager::process_id) returns it, so that a service can log it when it starts; a
-/// call that finds the lock held by that manager finds it in [`Holder::Process`](crate::Holder).
+/// [`LockManager::process_id`](crate::LockManager::process_id) returns it, so that a service can log it when
+/// it starts; a call that finds the lock held by that manager finds it in [`Holder::Process`](crate::Holder).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ProcessId(pub(crate) u32);
 

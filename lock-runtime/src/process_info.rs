@@ -47,7 +47,8 @@ pub struct ProcessInfo {
     pub(crate) unlisted: Unlisted,
 }
 
-/// How many locks a report does not name. One that is about to be renewed while it is composed may be left out.
+/// How many locks a report does not name. One that is about to be renewed while it is composed may be left
+/// out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Unlisted {
     /// By guards.
@@ -152,9 +153,10 @@ impl ProcessInfo {
         self.counts.map(|counts| counts.lost)
     }
 
-    /// Returns how many locks its guards held that its report does not name: on Redis, [`LockManager::list`](crate::LockManager::list)
-    /// finds these only by a [scan](crate::List::scan). A report names the 64 that were held longest, if their keys have no
-    /// more than 200 bytes. Zero on the other servers, which are listed without reports.
+    /// Returns how many locks its guards held that its report does not name: on Redis,
+    /// [`LockManager::list`](crate::LockManager::list) finds these only by a [scan](crate::List::scan). A
+    /// report names the 64 that were held longest, if their keys have no more than 200 bytes. Zero on the
+    /// other servers, which are listed without reports.
     #[must_use]
     pub fn unlisted_held(&self) -> u64 {
         self.unlisted.held
@@ -172,19 +174,20 @@ impl ProcessInfo {
         self.age
     }
 
-    /// Returns the time since the report if the process is silent: it should have reported again by now. It does so within the
-    /// time that its last report names: once in a minute as long as it uses locks (not on etcd and ZooKeeper), or when it is
-    /// [asked](crate::LockManager::ask_for_reports), if its last report was an answer, too. So it is stopped or cut off, or
-    /// has ended without a word.
+    /// Returns the time since the report if the process is silent: it should have reported again by now. It
+    /// does so within the time that its last report names: once in a minute as long as it uses locks (not on
+    /// etcd and ZooKeeper), or when it is [asked](crate::LockManager::ask_for_reports), if its last report
+    /// was an answer, too. So it is stopped or cut off, or has ended without a word.
     ///
-    /// Only the asks of this manager count, and on etcd, which does not know the age of a report, the time for which this manager
-    /// has known it.
+    /// Only the asks of this manager count, and on etcd, which does not know the age of a report, the time
+    /// for which this manager has known it.
     #[must_use]
     pub fn silence(&self) -> Option<Duration> {
         self.next.silence(self.elapsed, self.unanswered)
     }
 
-    /// Returns `true` if it was asked to report a moment ago, and is about to, or to become silent: look again.
+    /// Returns `true` if it was asked to report a moment ago, and is about to, or to become silent: look
+    /// again.
     #[must_use]
     pub fn is_awaited(&self) -> bool {
         self.silence().is_none() && self.next.is_awaited(self.elapsed, self.unanswered)

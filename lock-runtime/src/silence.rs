@@ -10,13 +10,14 @@ const TOLERANCE: Duration = Duration::from_secs(2);
 pub(crate) struct NextReport {
     /// The time until the next report, which comes without an ask; `None` if none may come.
     pub(crate) regular: Option<Duration>,
-    /// The least time until the next report once the process is asked; `None` unless the last one was an answer: who has not
-    /// heard an ask may not listen.
+    /// The least time until the next report once the process is asked; `None` unless the last one was an
+    /// answer: who has not heard an ask may not listen.
     pub(crate) asked: Option<Duration>,
 }
 
 impl NextReport {
-    /// Returns the age of a report if the next one is late. `unanswered` is the time since the first ask after it.
+    /// Returns the age of a report if the next one is late. `unanswered` is the time since the first ask
+    /// after it.
     pub(crate) fn silence(self, age: Duration, unanswered: Option<Duration>) -> Option<Duration> {
         // A report that was lost on its way is followed by the next one.
         let misses_one = self.regular.is_some_and(|due| age > due + due / 4);
@@ -32,8 +33,8 @@ impl NextReport {
     }
 }
 
-/// Returns the time since the last renewal of a lease of that length if the next one, which is due after a third of it, is
-/// late.
+/// Returns the time since the last renewal of a lease of that length if the next one, which is due after a
+/// third of it, is late.
 pub(crate) fn without_renewal(ttl: Duration, left: Duration) -> Option<Duration> {
     let since = ttl.saturating_sub(left);
     (since > ttl / 3 + TOLERANCE.max(ttl / 6)).then_some(since)

@@ -80,8 +80,8 @@ impl Site {
         })
     }
 
-    /// Returns what is locked, in words that have few values: the key as the attribute has it, such as `order:<id>`, or
-    /// the argument of [`Lock::template`](crate::Lock::template).
+    /// Returns what is locked, in words that have few values: the key as the attribute has it, such as
+    /// `order:<id>`, or the argument of [`Lock::template`](crate::Lock::template).
     #[must_use]
     pub fn template(&self) -> &'static str {
         self.template

@@ -9,14 +9,14 @@
 pub struct Stats {
     /// Calls that acquired their lock.
     pub acquired: u64,
-    /// Those of them that needed no request: another caller of this process passed the lock on, or shares it, or the process
-    /// had kept it.
+    /// Those of them that needed no request: another caller of this process passed the lock on, or shares it,
+    /// or the process had kept it.
     pub acquired_locally: u64,
     /// Those of the latter that resumed a lock which the process had kept since the call before: see
     /// [`ReleaseMode::Lazy`](crate::ReleaseMode::Lazy).
     pub resumed: u64,
-    /// Locks that another process recalled, since it waits for them, while this one kept them or held them and might have kept
-    /// them.
+    /// Locks that another process recalled, since it waits for them, while this one kept them or held them
+    /// and might have kept them.
     pub recalled: u64,
     /// Calls that found the lock held for their whole wait.
     pub busy: u64,

@@ -16,9 +16,9 @@
 /// # }
 /// ```
 ///
-/// The statement fails with SQLSTATE `DL001` unless the lock, or each of several, is still held since the guard acquired
-/// it. Otherwise no caller whom this holder excludes gets the lock before the transaction has ended, even if the lease
-/// ends or the holder releases the lock meanwhile.
+/// The statement fails with SQLSTATE `DL001` unless the lock, or each of several, is still held since the
+/// guard acquired it. Otherwise no caller whom this holder excludes gets the lock before the transaction has
+/// ended, even if the lease ends or the holder releases the lock meanwhile.
 #[must_use = "the lock is proven when the statement runs in your transaction"]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransactionProof {

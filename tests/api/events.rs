@@ -81,7 +81,8 @@ async fn a_call_names_its_own_site() {
     );
 }
 
-/// A lock that is lost before its caller has the guard is told as lost at once, not with the end of the guard.
+/// A lock that is lost before its caller has the guard is told as lost at once, not with the end of the
+/// guard.
 #[tokio::test(start_paused = true)]
 async fn a_loss_during_the_acquisition_is_told_at_once() {
     let locks = Arc::new(OnceLock::<Locks>::new());

@@ -22,7 +22,8 @@ const README: &str = include_str!("../../README.md");
 const GUIDE: &str = include_str!("../../lock-runtime/src/guide/observability.md");
 const EXPORTER: &str = include_str!("../../examples/orders/metrics.rs");
 
-/// One recorder for all tests of the process: each reads the series of its own template. It is that of the guide.
+/// One recorder for all tests of the process: each reads the series of its own template. It is that of the
+/// guide.
 static EXPORTED: LazyLock<PrometheusHandle> = LazyLock::new(|| exporter::install().unwrap());
 
 /// Returns the value of the series with that name and all of these labels.

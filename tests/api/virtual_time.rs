@@ -11,7 +11,8 @@ use tokio::time::{Instant, sleep, timeout};
 const SECOND: Duration = Duration::from_secs(1);
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// Fails a test that waits in real time: each would take half a minute at least, which no starved machine takes.
+/// Fails a test that waits in real time: each would take half a minute at least, which no starved machine
+/// takes.
 struct Milliseconds(std::time::Instant);
 
 impl Milliseconds {

@@ -30,8 +30,8 @@ async fn lock_is_acknowledged_by_replica_of_its_own_node() {
         "the replica of the other node acknowledges"
     );
     other.release().await.unwrap();
-    // The process may have been subscribed to the paused node; then it learns of the grant by polling, and of a
-    // second one if the first has ended by then.
+    // The process may have been subscribed to the paused node; then it learns of the grant by polling, and of
+    // a second one if the first has ended by then.
     let handed = soon(waiter).await.unwrap().unwrap();
     handed.release().await.unwrap();
     cluster.node_mut(3).resume();

@@ -74,7 +74,8 @@ async fn work(arguments: &Arguments) -> LockManager {
         let lock = locks.lock(key("again")).release_mode(release);
         tokio::spawn(async move { while lock.clone().run(async |_| ()).await.is_ok() {} });
     }
-    // Locks that stay with the process, where it hears recalls: one that is used until the end, and one that is not.
+    // Locks that stay with the process, where it hears recalls: one that is used until the end, and one that
+    // is not.
     let lazy = |name| locks.lock(key(name)).release_mode(ReleaseMode::Lazy);
     for _ in 0..20 {
         lazy("idle").run(async |_| ()).await.expect("it is free");

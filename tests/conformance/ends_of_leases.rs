@@ -1,5 +1,6 @@
-//! In etcd and ZooKeeper a claim ends with a lease of the server or a session, or when its process deletes it. However
-//! it ends, the line is served first, and a dead waiter is in the way for no longer than the manual says.
+//! In etcd and ZooKeeper a claim ends with a lease of the server or a session, or when its process deletes
+//! it. However it ends, the line is served first, and a dead waiter is in the way for no longer than the
+//! manual says.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;

@@ -155,8 +155,8 @@ impl Fixture {
         Some((network, locks))
     }
 
-    /// Starts servers for this case alone, which can fail, and connects two managers to them, if the topology has such
-    /// faults.
+    /// Starts servers for this case alone, which can fail, and connects two managers to them, if the topology
+    /// has such faults.
     pub async fn alone(&self) -> Option<Alone> {
         let start = self.topology().alone?;
         let servers = tokio::task::spawn_blocking(start).await.unwrap();
@@ -179,8 +179,8 @@ impl Fixture {
         config.command_timeout(COMMAND_TIMEOUT)
     }
 
-    /// Connects a manager that notices soon when servers do not reply, and which has acquired a lock with that ttl, or the
-    /// default one: on ZooKeeper each has a connection of its own.
+    /// Connects a manager that notices soon when servers do not reply, and which has acquired a lock with
+    /// that ttl, or the default one: on ZooKeeper each has a connection of its own.
     async fn impatient(&self, urls: Vec<String>, ttl: Option<Duration>) -> LockManager {
         let locks = connected(self.impatient_config(urls)).await;
         let warm = async || {
@@ -200,8 +200,8 @@ impl Fixture {
         &self.shared.topology
     }
 
-    /// Returns the shortest lease whose end a case may await. On a starved machine it ends while the case does something
-    /// else, so nothing may depend on it meanwhile.
+    /// Returns the shortest lease whose end a case may await. On a starved machine it ends while the case
+    /// does something else, so nothing may depend on it meanwhile.
     pub fn short_lease(&self) -> Duration {
         millis(2000)
     }
@@ -215,7 +215,8 @@ impl Fixture {
         self.topology().is_virtual
     }
 
-    /// Asserts in virtual time that no more time has passed, but for a few requests. A starved machine may need more.
+    /// Asserts in virtual time that no more time has passed, but for a few requests. A starved machine may
+    /// need more.
     #[track_caller]
     pub fn at_most(&self, limit: Duration, begun: Instant) {
         let took = begun.elapsed();

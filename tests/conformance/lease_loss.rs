@@ -1,5 +1,6 @@
-//! A lease that can no longer be proven ends the body at its next await point, no later than the deadline, and its
-//! caller gets `Lost`; then another process gets the lock. A fault that ends before the deadline costs no lock.
+//! A lease that can no longer be proven ends the body at its next await point, no later than the deadline,
+//! and its caller gets `Lost`; then another process gets the lock. A fault that ends before the deadline
+//! costs no lock.
 
 use std::future::pending;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -37,7 +38,8 @@ async fn hold(
     pending().await
 }
 
-/// Asserts that a body that never ends is canceled at most a TTL after `fault`, and that its caller then gets `Lost`.
+/// Asserts that a body that never ends is canceled at most a TTL after `fault`, and that its caller then gets
+/// `Lost`.
 async fn is_canceled(locks: &LockManager, key: &str, fault: impl Future<Output = ()>) {
     let ended = AtomicBool::new(false);
     let (inside, entered) = oneshot::channel();
@@ -109,7 +111,8 @@ pub async fn holder_behind_a_silent_network_is_replaced(fixture: Fixture) {
     is_replaced(&fixture, Proxy::black_hole, TTL + fixture.outlasts()).await;
 }
 
-/// Its renewals arrive and extend the lease until it counts the lock as lost, and a session lasts while it connects again.
+/// Its renewals arrive and extend the lease until it counts the lock as lost, and a session lasts while it
+/// connects again.
 pub async fn holder_without_replies_is_replaced(fixture: Fixture) {
     let limit = (TTL + fixture.outlasts()) * 2;
     is_replaced(&fixture, Proxy::hold_replies, limit).await;
@@ -183,7 +186,8 @@ async fn outlives_connection(fixture: Fixture, ttl: Duration) {
     soon(locks.shutdown()).await;
 }
 
-/// Servers that return with all that they granted cost no lock, and those that forget it, or stay away, cost it in time.
+/// Servers that return with all that they granted cost no lock, and those that forget it, or stay away, cost
+/// it in time.
 pub async fn servers_that_fail_cost_what_they_forget(fixture: Fixture) {
     let Some(alone) = fixture.alone().await else {
         return;

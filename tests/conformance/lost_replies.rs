@@ -1,5 +1,5 @@
-//! A request whose reply is lost may have been executed. No lock may stay without a holder, and no acquisition may be
-//! executed after its own release.
+//! A request whose reply is lost may have been executed. No lock may stay without a holder, and no
+//! acquisition may be executed after its own release.
 
 use std::pin::pin;
 
@@ -72,7 +72,8 @@ pub async fn acquire_answered_after_its_caller_was_dropped_is_released(fixture: 
     soon(locks.shutdown()).await;
 }
 
-/// A request is delayed, and arrives long after its process has gone to another connection and released the lock there.
+/// A request is delayed, and arrives long after its process has gone to another connection and released the
+/// lock there.
 pub async fn acquire_arriving_after_its_connection_was_replaced_is_released(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
         return;

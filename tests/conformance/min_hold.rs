@@ -78,8 +78,8 @@ pub async fn end_of_min_hold_reaches_next_process_at_once(fixture: Fixture) {
     );
 }
 
-/// Neither the end of its manager nor a shutdown that cancels the body ends a `min_hold` early, or lets the lock expire
-/// instead of releasing it.
+/// Neither the end of its manager nor a shutdown that cancels the body ends a `min_hold` early, or lets the
+/// lock expire instead of releasing it.
 pub async fn min_hold_ends_in_time_without_its_manager(fixture: Fixture) {
     const MIN_HOLD: Duration = millis(900);
 

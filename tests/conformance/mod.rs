@@ -1,8 +1,8 @@
-//! Requirements for every engine and topology: each case is written once, and is played wherever it can differ, or
-//! on all topologies with `LOCK_FULL=1`.
+//! Requirements for every engine and topology: each case is written once, and is played wherever it can
+//! differ, or on all topologies with `LOCK_FULL=1`.
 //!
-//! `LOCK_CASES=queue::` plays only the cases whose names contain that, and `LOCK_CASE_TIMES=1` prints how long each
-//! case took.
+//! `LOCK_CASES=queue::` plays only the cases whose names contain that, and `LOCK_CASE_TIMES=1` prints how
+//! long each case took.
 
 mod attribute;
 mod bad_input;

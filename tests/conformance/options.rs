@@ -116,7 +116,8 @@ pub async fn max_waiters_makes_further_callers_busy(fixture: Fixture) {
     fixture.until_free(&door).await;
 }
 
-/// Only an exclusive lock of one key, which is renewed, can be kept for the next call, and only where the call asks for it.
+/// Only an exclusive lock of one key, which is renewed, can be kept for the next call, and only where the
+/// call asks for it.
 pub async fn lazy_is_refused_where_it_makes_no_sense(fixture: Fixture) {
     let [one, other] = ["one", "other"].map(|name| fixture.key(name));
     let lock = || fixture.locks().lock(&*one).wait(Duration::ZERO);

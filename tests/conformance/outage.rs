@@ -1,5 +1,5 @@
-//! During an outage calls fail within their `wait`. After it, locks work again soon, and what was not confirmed is
-//! released.
+//! During an outage calls fail within their `wait`. After it, locks work again soon, and what was not
+//! confirmed is released.
 
 use std::time::{Duration, Instant};
 
@@ -168,8 +168,8 @@ pub async fn shutdown_waits_for_retried_release(fixture: Fixture) {
     assert!(!fixture.is_held(&row).await);
 }
 
-/// Neither releases nor waiters take longer than their ttl. The place in the queue that the servers still keep costs
-/// others no more than that of a crashed process.
+/// Neither releases nor waiters take longer than their ttl. The place in the queue that the servers still
+/// keep costs others no more than that of a crashed process.
 pub async fn shutdown_during_outage_ends_within_ttl(fixture: Fixture) {
     let Some((network, locks)) = fixture.over_a_network().await else {
         return;

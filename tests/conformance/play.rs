@@ -65,7 +65,8 @@ fn play_with(topology: Topology, runtime: &mut Builder) {
     report(failures);
 }
 
-/// Plays each case on a paused runtime of its own, whose clock jumps to the next timer whenever all tasks wait.
+/// Plays each case on a paused runtime of its own, whose clock jumps to the next timer whenever all tasks
+/// wait.
 pub fn play_in_virtual_time(topology: fn() -> Topology) {
     let cases: Vec<_> = chosen()
         .filter(|it| !REAL_TIME.contains(&it.name))

@@ -1,5 +1,5 @@
-//! A process that ends in an ordinary way leaves no lock and no queue entry. `LOCK_EXITS=200` sets the number of
-//! processes that end in each way.
+//! A process that ends in an ordinary way leaves no lock and no queue entry. `LOCK_EXITS=200` sets the number
+//! of processes that end in each way.
 
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

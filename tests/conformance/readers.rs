@@ -88,8 +88,8 @@ pub async fn readers_and_writers_enter_in_order_of_arrival(fixture: Fixture) {
     fixture.until_free(&door).await;
 }
 
-/// Neither a reader that comes later, nor one that waits, passes a writer of another process by a read hold of its own
-/// process, however long local handoff may last.
+/// Neither a reader that comes later, nor one that waits, passes a writer of another process by a read hold
+/// of its own process, however long local handoff may last.
 pub async fn read_hold_from_queue_is_no_way_past_writers(fixture: Fixture) {
     if !fixture.has_queue() {
         return;

@@ -1,5 +1,5 @@
-//! Calls that are polled no more, as in a `select!` loop whose other branch is busy, or on a thread that is blocked. A
-//! lock that such a call is granted passes on.
+//! Calls that are polled no more, as in a `select!` loop whose other branch is busy, or on a thread that is
+//! blocked. A lock that such a call is granted passes on.
 
 use std::future::Future;
 use std::pin::Pin;

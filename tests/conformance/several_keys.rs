@@ -82,7 +82,8 @@ pub async fn common_keys_never_deadlock(fixture: Fixture) {
     assert_eq!(sum, 400, "money was lost");
 }
 
-/// The waits for several keys add up, so a call for them is not preferred by local handoff, however long that may last.
+/// The waits for several keys add up, so a call for them is not preferred by local handoff, however long that
+/// may last.
 pub async fn call_for_several_keys_passes_no_waiter(fixture: Fixture) {
     if !fixture.has_queue() {
         return;

@@ -25,7 +25,8 @@ type Connecting = Pin<Box<dyn Future<Output = LockManager> + Send>>;
 pub struct Topology {
     pub servers: Box<dyn Servers>,
     pub connect: fn(Config) -> Connecting,
-    /// Starts further servers for a case that makes them fail, if the topology outlives no failure by a failover.
+    /// Starts further servers for a case that makes them fail, if the topology outlives no failure by a
+    /// failover.
     pub alone: Option<fn() -> Box<dyn Servers>>,
     /// What faults of the servers do to a lock.
     pub faults: &'static [(Fault, Outcome)],

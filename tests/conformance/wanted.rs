@@ -11,7 +11,8 @@ use lock_test_support::executor::block_on;
 use lock_test_support::time::{begin, millis, soon};
 use tokio::time::Instant;
 
-/// Checks that no process waits elsewhere, where time costs nothing for longer than the second in which the library looks.
+/// Checks that no process waits elsewhere, where time costs nothing for longer than the second in which the
+/// library looks.
 async fn is_unwanted(fixture: &Fixture, guard: &LockGuard) {
     let moment = millis(if fixture.is_virtual() { 1300 } else { 300 });
     let early = tokio::time::timeout(moment, guard.wanted()).await;

@@ -1,5 +1,5 @@
-//! Certificates of clients, beyond the cases of `conformance::bad_input`: topologies of several servers, and users that a
-//! certificate names.
+//! Certificates of clients, beyond the cases of `conformance::bad_input`: topologies of several servers, and
+//! users that a certificate names.
 
 use lock_runtime::{Config, LockError, LockManager};
 

@@ -174,8 +174,8 @@ async fn connecting_to_postgres_fails_with_the_error_of_the_provider() {
     bad_providers_are_reported(Config::new(server.url_for(USER))).await;
 }
 
-/// The lock of `locks` survives that its connections are killed while the provider fails; so does that of another manager,
-/// whatever the provider does.
+/// The lock of `locks` survives that its connections are killed while the provider fails; so does that of
+/// another manager, whatever the provider does.
 async fn held_lock_survives(config: Config, kill: impl Fn() -> usize) {
     let provider = Provider::new(Conduct::Works);
     let config = config.command_timeout(PATIENCE);

@@ -32,8 +32,8 @@ pub trait Account: Send + Sync + 'static {
     fn kill_connections(&self) -> usize;
 }
 
-/// Rotates passwords: no lock is lost, and none is refused. A waiter may lose a lock that it has just been granted, since
-/// a grant is short, and a new connection may take longer.
+/// Rotates passwords: no lock is lost, and none is refused. A waiter may lose a lock that it has just been
+/// granted, since a grant is short, and a new connection may take longer.
 pub async fn rotate(account: impl Account, config: Config) {
     let (account, vault) = (Arc::new(account), Vault::new());
     let losses = Arc::new(AtomicUsize::new(0));
@@ -68,7 +68,8 @@ pub async fn rotate(account: impl Account, config: Config) {
     for round in 1..=ROUNDS {
         let password = format!("{SECRET}-{round}");
         let (server, vault) = (account.clone(), vault.clone());
-        // In every second round the server is ahead, so that connections are made with a wrong password at first.
+        // In every second round the server is ahead, so that connections are made with a wrong password at
+        // first.
         let is_ahead = round % 2 == 0;
         let rotated = spawn_blocking(move || {
             server.set_password(&password, !is_ahead);

@@ -30,8 +30,8 @@ fn clear(etcd: &Etcd) {
     etcd.ctl(&["alarm", "disarm"]);
 }
 
-/// A key can be deleted without space. A renewal needs a new lease, so the others lose their locks, and by no one
-/// else's doing.
+/// A key can be deleted without space. A renewal needs a new lease, so the others lose their locks, and by no
+/// one else's doing.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn holders_release_or_lose_their_locks_while_the_database_is_full() {
     let log = Log::begin();

@@ -1,4 +1,5 @@
-//! Tests locks in etcd: broken networks, killed and frozen members, ended and revoked leases, users, and other clients.
+//! Tests locks in etcd: broken networks, killed and frozen members, ended and revoked leases, users, and
+//! other clients.
 
 pub mod access;
 mod elections;

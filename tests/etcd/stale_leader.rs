@@ -1,4 +1,5 @@
-//! A leader that was frozen has leases revoked that others have kept alive meanwhile: no holder may rely on those.
+//! A leader that was frozen has leases revoked that others have kept alive meanwhile: no holder may rely on
+//! those.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};

@@ -1,8 +1,8 @@
-//! Servers that reply with invalid data or store it, and users with invalid input: never a panic, never a hang, and
-//! always a meaningful error.
+//! Servers that reply with invalid data or store it, and users with invalid input: never a panic, never a
+//! hang, and always a meaningful error.
 //!
-//! `LOCK_FUZZ=100000` sets the total number of false replies, and of rounds with stored nonsense; `LOCK_SEED=…` repeats
-//! a run.
+//! `LOCK_FUZZ=100000` sets the total number of false replies, and of rounds with stored nonsense;
+//! `LOCK_SEED=…` repeats a run.
 
 mod client;
 mod hostile_input;

@@ -1,5 +1,5 @@
-//! Nonsense in the keys of locks: every script replies or names the type that is wrong, removes no other holder, and
-//! grants nothing beside a holder that excludes it.
+//! Nonsense in the keys of locks: every script replies or names the type that is wrong, removes no other
+//! holder, and grants nothing beside a holder that excludes it.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};

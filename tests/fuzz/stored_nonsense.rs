@@ -1,4 +1,5 @@
-//! Users of locks in whose keys another client stores nonsense. It removes no holder, and holds no lock for long.
+//! Users of locks in whose keys another client stores nonsense. It removes no holder, and holds no lock for
+//! long.
 
 use std::sync::Arc;
 use std::thread;

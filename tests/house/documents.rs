@@ -1,5 +1,5 @@
-//! GitHub shows the Markdown files, and rustdoc the same text: examples have no lines that only rustdoc hides, and links
-//! lead somewhere in both.
+//! GitHub shows the Markdown files, and rustdoc the same text: examples have no lines that only rustdoc
+//! hides, and links lead somewhere in both.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -143,8 +143,8 @@ fn links_lead_to_files_and_headings() {
     }
 }
 
-/// Of two definitions of a link Markdown takes the first: on GitHub that at the end of the file, and in rustdoc that of
-/// `links.txt`.
+/// Of two definitions of a link Markdown takes the first: on GitHub that at the end of the file, and in
+/// rustdoc that of `links.txt`.
 #[test]
 fn links_to_items_are_defined_for_both_readers() {
     let for_rustdoc = definitions(LINKS);

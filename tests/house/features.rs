@@ -1,4 +1,5 @@
-//! The library compiles with every combination of its features, and an engine that is off brings no dependency.
+//! The library compiles with every combination of its features, and an engine that is off brings no
+//! dependency.
 
 use std::process::Command;
 

@@ -1,5 +1,5 @@
-//! Layers only point down: no file imports another one that imports it back, even indirectly, nor does a folder, and no
-//! layer imports a higher one. ARCHITECTURE.md lists the layers.
+//! Layers only point down: no file imports another one that imports it back, even indirectly, nor does a
+//! folder, and no layer imports a higher one. ARCHITECTURE.md lists the layers.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

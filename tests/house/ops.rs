@@ -1,5 +1,5 @@
-//! `ops/`: alerts that fire when they should, a dashboard that asks for series which exist, services that find each other,
-//! and manifests that fit the programs in their images.
+//! `ops/`: alerts that fire when they should, a dashboard that asks for series which exist, services that
+//! find each other, and manifests that fit the programs in their images.
 //!
 //! There is no container engine here: whether the images start is not tested.
 

@@ -1,4 +1,5 @@
-//! The packages that are published, and their front pages on the registry, where no link leads to the repository.
+//! The packages that are published, and their front pages on the registry, where no link leads to the
+//! repository.
 
 use std::fs;
 use std::path::Path;

@@ -213,7 +213,8 @@ fn outline(item: &Item) -> Option<Item> {
     matches!(public, Visibility::Public(_)).then_some(item)
 }
 
-/// Returns `true` if that item is the trait, the type, or what the trait converts from, as in `From<LockError>`.
+/// Returns `true` if that item is the trait, the type, or what the trait converts from, as in
+/// `From<LockError>`.
 fn concerns(item: &ItemImpl, name: &str) -> bool {
     let is_named = |path: &SynPath| path.segments.last().is_some_and(|last| last.ident == name);
     let is_type = |ty: &Type| matches!(ty, Type::Path(ty) if is_named(&ty.path));

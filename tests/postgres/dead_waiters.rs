@@ -1,5 +1,5 @@
-//! Processes that die while they wait cost those behind them little, also if the lock is not free and only those behind
-//! would fit.
+//! Processes that die while they wait cost those behind them little, also if the lock is not free and only
+//! those behind would fit.
 
 use std::time::{Duration, Instant};
 
@@ -38,9 +38,9 @@ fn process() {
     });
 }
 
-/// Lets that many processes wait to write, then one caller behind them, and applies `die` to them. Returns for how long
-/// the caller waited from then on. `holder`: has the lock meanwhile; it is released at once if the caller does not `fit`
-/// beside it.
+/// Lets that many processes wait to write, then one caller behind them, and applies `die` to them. Returns
+/// for how long the caller waited from then on. `holder`: has the lock meanwhile; it is released at once if
+/// the caller does not `fit` beside it.
 async fn behind(
     waiters: usize,
     die: fn(&mut Worker),

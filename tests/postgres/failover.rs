@@ -55,8 +55,8 @@ async fn lock_survives_failover_to_synchronous_standby() {
     guard.release().await.unwrap();
 }
 
-/// The standby has replayed how the schema was made, and has had no restartpoint since, which would have written it to the
-/// disk.
+/// The standby has replayed how the schema was made, and has had no restartpoint since, which would have
+/// written it to the disk.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn waiters_are_served_by_a_standby_that_is_promoted_right_after_the_schema_was_made() {
     let mut server = Postgres::start();

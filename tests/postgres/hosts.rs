@@ -55,7 +55,8 @@ async fn a_frozen_server_is_left_for_the_promoted_one() {
     standby.promote();
     let guard = soon(locks.lock("row").acquire()).await.unwrap();
     assert!(standby.is_held("row"));
-    // A new connection begins with the server that the last one found, and needs no share of the other's time.
+    // A new connection begins with the server that the last one found, and needs no share of the other's
+    // time.
     let before = path.connections();
     standby.terminate_connections();
     soon(use_once(&locks, "other")).await;

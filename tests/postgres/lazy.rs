@@ -1,4 +1,5 @@
-//! A lock that is released lazily stays with its process, without a request, until another process waits for it.
+//! A lock that is released lazily stays with its process, without a request, until another process waits for
+//! it.
 
 use lock_runtime::{Lock, LockManager, ReleaseMode};
 

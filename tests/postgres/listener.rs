@@ -1,4 +1,5 @@
-//! The connection for messages is replaced, and no waiter of its process misses for long what was sent meanwhile.
+//! The connection for messages is replaced, and no waiter of its process misses for long what was sent
+//! meanwhile.
 
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::{Postgres, url_at};
@@ -31,8 +32,9 @@ fn listening(server: &Postgres) -> Vec<u32> {
     rows.iter().map(|pid| pid.parse().unwrap()).collect()
 }
 
-/// Waits for a lock, with messages from the server itself, while a process with that URL holds it. Requests go through a
-/// proxy to that port. Fails unless the grant comes by a message in one of ten tries: in each of them, a request may be due.
+/// Waits for a lock, with messages from the server itself, while a process with that URL holds it. Requests
+/// go through a proxy to that port. Fails unless the grant comes by a message in one of ten tries: in each of
+/// them, a request may be due.
 pub(super) async fn grant_comes_by_message(
     server: &Postgres,
     (url, port): (String, u16),
@@ -141,7 +143,8 @@ async fn a_connection_that_missed_a_message_is_replaced() {
     guard.release().await.unwrap();
 }
 
-/// The server may end a connection while its process waits: then another one listens, and the grant comes by a message.
+/// The server may end a connection while its process waits: then another one listens, and the grant comes by
+/// a message.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_grant_comes_by_message_after_the_connection_for_messages_was_ended() {
     let server = Postgres::start();

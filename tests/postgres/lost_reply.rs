@@ -1,5 +1,5 @@
-//! A statement whose reply is lost may have been carried out, beyond the cases of `conformance::lost_replies`: behind a
-//! pooler, in a process that may not be ended, and of a waiter.
+//! A statement whose reply is lost may have been carried out, beyond the cases of
+//! `conformance::lost_replies`: behind a pooler, in a process that may not be ended, and of a waiter.
 
 use std::future::poll_fn;
 
@@ -109,8 +109,8 @@ async fn process_that_could_not_be_ended_is_ended_later() {
     assert!(!is_there());
 }
 
-/// A waiter asks, and its connection breaks. It asks again, gets the lock, and releases it. Only then the first request
-/// arrives.
+/// A waiter asks, and its connection breaks. It asks again, gets the lock, and releases it. Only then the
+/// first request arrives.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wait_with_lost_reply_is_never_carried_out_after_the_release() {
     let server = Postgres::start();

@@ -1,5 +1,5 @@
-//! Tests locks on PostgreSQL: killed, frozen and promoted servers, broken networks, poolers, permissions, invalid
-//! input, and transactions that the lock itself protects.
+//! Tests locks on PostgreSQL: killed, frozen and promoted servers, broken networks, poolers, permissions,
+//! invalid input, and transactions that the lock itself protects.
 
 mod dead_waiters;
 mod failover;

@@ -1,5 +1,5 @@
-//! Processes that are paused at random while they hold a lock and write: with `ensure` no commit is stale, and
-//! without it some are.
+//! Processes that are paused at random while they hold a lock and write: with `ensure` no commit is stale,
+//! and without it some are.
 
 use std::time::Duration;
 
@@ -15,7 +15,8 @@ use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 const TTL: Duration = millis(300);
 const LONG: Duration = Duration::from_secs(60);
 const PROCESSES: u64 = 3;
-/// A pause hits a holder between its read and its write in about every third round. `LOCK_PAUSES` sets the number.
+/// A pause hits a holder between its read and its write in about every third round. `LOCK_PAUSES` sets the
+/// number.
 const ROUNDS: usize = 10;
 
 const TABLES: &str = "
@@ -54,7 +55,8 @@ fn write_for_ever(server: &str, ensured: bool) {
     });
 }
 
-/// Returns the numbers of all writes and of stale ones, after enough pauses: without `ensure` once a write was stale.
+/// Returns the numbers of all writes and of stale ones, after enough pauses: without `ensure` once a write
+/// was stale.
 fn pause_at_random<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(usize, usize)> {
     if let Some(arguments) = arguments() {
         write_for_ever(&arguments[0], arguments[1] == "true");

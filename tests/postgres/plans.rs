@@ -1,4 +1,5 @@
-//! The server looks up the rows of a request, however many others there are, and whatever the settings of the role.
+//! The server looks up the rows of a request, however many others there are, and whatever the settings of the
+//! role.
 
 use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;

@@ -1,5 +1,5 @@
-//! Behind PgBouncer in transaction mode, where each statement may reach another backend, everything works but the
-//! push: waiters ask again.
+//! Behind PgBouncer in transaction mode, where each statement may reach another backend, everything works but
+//! the push: waiters ask again.
 
 use tokio::task::JoinSet;
 use tokio_postgres::{Client, NoTls};
@@ -133,8 +133,8 @@ async fn restarted_server_is_used_soon_behind_a_pooler() {
     }
 }
 
-/// PgBouncer gives a process of the server to another client once one of several replies is there, if the first client
-/// leaves then: the other one would get replies to statements that it did not send.
+/// PgBouncer gives a process of the server to another client once one of several replies is there, if the
+/// first client leaves then: the other one would get replies to statements that it did not send.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn client_that_leaves_has_at_most_one_reply_outstanding() {
     let server = Postgres::start();
@@ -164,8 +164,8 @@ async fn client_that_leaves_has_at_most_one_reply_outstanding() {
     assert_eq!(pooler.misplaced(), 0);
 }
 
-/// The pooler may still send a statement of a connection that its client has given up, after the release that the
-/// client sent over another one.
+/// The pooler may still send a statement of a connection that its client has given up, after the release that
+/// the client sent over another one.
 #[tokio::test]
 async fn late_acquire_behind_a_pooler_leaves_no_lock() {
     let server = Postgres::start();
@@ -182,8 +182,8 @@ async fn late_acquire_behind_a_pooler_leaves_no_lock() {
     server.until_gone("given-up");
 }
 
-/// The first client of a pooler gets a backend that is as new as its own connection. What it sets there, or listens
-/// to, would be other clients'.
+/// The first client of a pooler gets a backend that is as new as its own connection. What it sets there, or
+/// listens to, would be other clients'.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fresh_backend_of_a_pooler_is_not_taken_for_ones_own() {
     for _ in 0..3 {

@@ -5,8 +5,8 @@ use lock_test_support::postgres::{Postgres, url_at};
 use lock_test_support::proxy::Proxy;
 use lock_test_support::time::{begin, eventually, patient};
 
-/// Two acquisitions are sent together, and fail since the server waits too long for one of the locks. Before that reply
-/// comes, their callers leave, and the releases are sent. Neither acquisition may be sent again.
+/// Two acquisitions are sent together, and fail since the server waits too long for one of the locks. Before
+/// that reply comes, their callers leave, and the releases are sent. Neither acquisition may be sent again.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn acquisition_is_not_repeated_after_its_release() {
     let server = Postgres::start();

@@ -1,5 +1,5 @@
-//! Work in the user's own transaction is safe even from a paused holder: `ensure` refuses the commit of a holder
-//! that has lost its lock, and keeps others from acquiring it until the transaction ends.
+//! Work in the user's own transaction is safe even from a paused holder: `ensure` refuses the commit of a
+//! holder that has lost its lock, and keeps others from acquiring it until the transaction ends.
 
 use super::fixture::{ensure, run};
 use lock_runtime::{LockError, LockGuard, LockManager, TransactionProof};
@@ -60,8 +60,8 @@ fn withdraw_when_resumed(server: &str, ensured: bool) {
     });
 }
 
-/// Pauses a holder until its lease has ended, while another one writes. Returns the first one's report, and the
-/// balance afterwards.
+/// Pauses a holder until its lease has ended, while another one writes. Returns the first one's report, and
+/// the balance afterwards.
 fn pause_a_holder<T: Fn() + Copy>(test: T, ensured: bool) -> Option<(String, i32)> {
     if let Some(arguments) = arguments() {
         withdraw_when_resumed(&arguments[0], arguments[1] == "true");
@@ -241,8 +241,8 @@ async fn releases_sent_together_pass_an_ensured_transaction() {
     );
 }
 
-/// The body ends before its transaction, as one does that is canceled during the commit. A waiter of the same process
-/// must not get the lock beside that transaction, either.
+/// The body ends before its transaction, as one does that is canceled during the commit. A waiter of the same
+/// process must not get the lock beside that transaction, either.
 #[tokio::test]
 async fn local_waiter_gets_the_lock_after_an_ensured_transaction() {
     let mut pinned = Pinned::start().await;

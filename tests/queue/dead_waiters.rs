@@ -39,7 +39,8 @@ fn line<T: Fn() + Copy>(server: &Server, test: T, processes: usize) -> Vec<Worke
     (0..processes).map(start).collect()
 }
 
-/// Waits behind `processes` other processes, stops them, and releases the lock. Returns them and the wait from then on.
+/// Waits behind `processes` other processes, stops them, and releases the lock. Returns them and the wait
+/// from then on.
 pub fn behind_stopped<T: Fn() + Copy>(
     server: &Server,
     test: T,
@@ -64,8 +65,8 @@ pub fn behind_stopped<T: Fn() + Copy>(
     })
 }
 
-/// Waits as a reader beside another one, behind six writers of other processes, which then end. Asserts that the wait
-/// from then on ends within 3.2 s.
+/// Waits as a reader beside another one, behind six writers of other processes, which then end. Asserts that
+/// the wait from then on ends within 3.2 s.
 fn reads_behind<T: Fn() + Copy>(test: T, ends: impl Fn(&mut Worker)) {
     if let Some(arguments) = arguments() {
         return wait_in_queue(&arguments[0]);
@@ -110,8 +111,8 @@ fn reader_passes_six_stopped_writers_within_3_2_s() {
     reads_behind(test, |writer| writer.pause());
 }
 
-/// A release grants the lock to the first waiter that lives, wherever killed ones are in the queue. `PUBLISH` counts a
-/// pattern listener as a receiver.
+/// A release grants the lock to the first waiter that lives, wherever killed ones are in the queue. `PUBLISH`
+/// counts a pattern listener as a receiver.
 #[test]
 fn killed_waiters_are_skipped_at_once() {
     if let Some(arguments) = arguments() {

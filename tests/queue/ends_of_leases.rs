@@ -20,8 +20,8 @@ enum End {
     Expiry,
 }
 
-/// A second process waits first, and is stopped. The next waiter must acquire the lock before two processes that try
-/// all the time: it polls within half a second of the end of the lease.
+/// A second process waits first, and is stopped. The next waiter must acquire the lock before two processes
+/// that try all the time: it polls within half a second of the end of the lease.
 #[test]
 fn queue_behind_a_stopped_waiter_is_served_before_newcomers() {
     let _timed = Timed::start();

@@ -90,8 +90,8 @@ fn holder_with_fractional_score_has_the_limit_of_its_band() {
     lab.empty();
 }
 
-/// A holder that another client added, with a lease that ends long after the key expires: a lease beside it keeps the
-/// key.
+/// A holder that another client added, with a lease that ends long after the key expires: a lease beside it
+/// keeps the key.
 #[test]
 fn key_of_shared_lock_expires_after_every_new_lease() {
     for by_waiting in [false, true] {

@@ -16,7 +16,8 @@ fn steps() -> usize {
     std::env::var("LOCK_STEPS").map_or(3, |steps| steps.parse().unwrap())
 }
 
-/// Plays every seventh order, from a random one on, or all of them if `LOCK_STEPS` asks for more than three steps.
+/// Plays every seventh order, from a random one on, or all of them if `LOCK_STEPS` asks for more than three
+/// steps.
 #[test]
 fn real_scripts_match_model_in_all_scenes() {
     let server = Server::start();

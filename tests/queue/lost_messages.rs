@@ -91,8 +91,8 @@ async fn waiters_are_served_though_subscriptions_are_killed() {
         move || {
             while !done.load(Relaxed) {
                 let now = server.query::<usize>("CLIENT KILL TYPE pubsub");
-                // On a slow machine, the processes need longer to subscribe again. Some connections do not come back:
-                // those of managers that have just connected.
+                // On a slow machine, the processes need longer to subscribe again. Some connections do not
+                // come back: those of managers that have just connected.
                 comes_true_within(millis(500), || {
                     let clients = server.query::<String>("CLIENT LIST TYPE pubsub");
                     clients.lines().count() >= now || done.load(Relaxed)

@@ -1,5 +1,5 @@
-//! A server that refuses one command within a script, by the user's ACL. That says nothing about the lock: the reply is
-//! an error, or the same as without the refusal.
+//! A server that refuses one command within a script, by the user's ACL. That says nothing about the lock:
+//! the reply is an error, or the same as without the refusal.
 
 use lock_model::scripts;
 use lock_test_support::server::Server;

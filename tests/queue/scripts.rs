@@ -755,8 +755,8 @@ fn release_of_several_locks_treats_each_alone() {
     }
 }
 
-/// Releases of one lock in one call: what a client has left behind, and the lock that it holds. Only the first waiter is
-/// granted the lock.
+/// Releases of one lock in one call: what a client has left behind, and the lock that it holds. Only the
+/// first waiter is granted the lock.
 #[test]
 fn releases_of_one_lock_in_one_call_grant_it_once() {
     let server = Server::start();

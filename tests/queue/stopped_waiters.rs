@@ -25,7 +25,8 @@ fn stopped<T: Fn() + Copy>(test: T, dead: usize) {
         waited > GRANT / 2,
         "{waited:?}: the lock was never granted to a stopped waiter"
     );
-    // Another client holds the lock: the stopped waiters lost their queue entries, and know that they do not hold it.
+    // Another client holds the lock: the stopped waiters lost their queue entries, and know that they do not
+    // hold it.
     server.query::<()>("SET lock:door other-client");
     workers.iter().for_each(Worker::resume);
     server.until_waiting("door", dead);

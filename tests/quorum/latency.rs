@@ -37,8 +37,8 @@ async fn only_a_majority_of_members_is_awaited() {
     soon(locks.shutdown()).await;
 }
 
-/// A release, and an immediate election: it takes as long as to acquire and release a free lock, and a waiter that polls
-/// would take far longer. A silent member delays neither.
+/// A release, and an immediate election: it takes as long as to acquire and release a free lock, and a waiter
+/// that polls would take far longer. A silent member delays neither.
 #[tokio::test]
 async fn handoff_takes_two_round_trips() {
     let members = Members::start(3);

@@ -115,8 +115,8 @@ async fn tls_1_2_and_1_3_are_accepted() {
     }
 }
 
-/// Each connection takes one round trip beside TCP's, for all commands that log in and set it up. The first one also checks
-/// the permissions.
+/// Each connection takes one round trip beside TCP's, for all commands that log in and set it up. The first
+/// one also checks the permissions.
 #[tokio::test]
 async fn connect_takes_few_round_trips() {
     let _timed = Timed::start();

@@ -19,7 +19,8 @@ async fn ping_is_one_command_and_leaves_nothing() {
     assert_eq!(fixture.query::<usize>("DBSIZE"), 0);
 }
 
-/// Asserts that pings fail with that error once a command has spoiled the server, and succeed once another has repaired it.
+/// Asserts that pings fail with that error once a command has spoiled the server, and succeed once another
+/// has repaired it.
 async fn is_refused(server: &Server, error: &str, spoil: &[&str], repair: &[&str]) {
     let config = Config::new(server.url()).command_timeout(millis(2000));
     let locks = connected(config).await;

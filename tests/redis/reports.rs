@@ -1,4 +1,5 @@
-//! What an operator's look at the reports of many others costs: anything may be in them, and many outlive their processes.
+//! What an operator's look at the reports of many others costs: anything may be in them, and many outlive
+//! their processes.
 
 use std::fmt::Write;
 

@@ -170,8 +170,8 @@ fn runtime_without_io_is_served_without_panicking() {
     worker.succeeds();
 }
 
-/// Asserts that the lock is released while the task that has dropped its guard blocks its thread. With `others`, another
-/// request is under way, and the driver of the connection gives way once before it writes.
+/// Asserts that the lock is released while the task that has dropped its guard blocks its thread. With
+/// `others`, another request is under way, and the driver of the connection gives way once before it writes.
 fn is_released_while_blocked(
     runtime: &Runtime,
     server: &Server,

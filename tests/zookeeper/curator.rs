@@ -1,7 +1,8 @@
 //! Curator's `InterProcessMutex` queues in the same line.
 //!
-//! The names of its nodes are those that Curator 5 creates, `_c_` *uuid* `-lock-` *number*, and so is the rule by which
-//! it holds the lock: its node is the first by the ten digits behind `lock-`, whatever is before them.
+//! The names of its nodes are those that Curator 5 creates, `_c_` *uuid* `-lock-` *number*, and so is the
+//! rule by which it holds the lock: its node is the first by the ten digits behind `lock-`, whatever is
+//! before them.
 
 use lock_test_support::manager::{connected, use_once};
 use lock_test_support::time::{eventually, millis, patient, soon};

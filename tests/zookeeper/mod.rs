@@ -1,4 +1,5 @@
-//! Locks in ZooKeeper: sessions, servers that fail, Curator in the same line, users, odd names, and bad input.
+//! Locks in ZooKeeper: sessions, servers that fail, Curator in the same line, users, odd names, and bad
+//! input.
 
 mod access;
 mod curator;

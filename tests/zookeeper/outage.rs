@@ -48,8 +48,8 @@ async fn unanswered_claim_leaves_no_node() {
     locks.shutdown().await;
 }
 
-/// A server that has lost its leader answers reads, and the pings of a session, for a while. They must not prolong a lease,
-/// nor be taken for a sign that locks can be acquired.
+/// A server that has lost its leader answers reads, and the pings of a session, for a while. They must not
+/// prolong a lease, nor be taken for a sign that locks can be acquired.
 #[tokio::test]
 async fn server_without_leader_proves_no_lease() {
     // So that the follower does not notice within the test.
@@ -88,7 +88,8 @@ async fn frozen_and_killed_leaders_are_replaced() {
         }
         soon(use_once(&locks, "other")).await;
         assert!(guard.is_valid());
-        // Its ttl has a session of its own, which may still look for a server: the next round waits for the release.
+        // Its ttl has a session of its own, which may still look for a server: the next round waits for the
+        // release.
         drop(guard);
         match kills {
             true => zookeeper.restart(leader),

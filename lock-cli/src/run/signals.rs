@@ -20,7 +20,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Listens to all but those that are ignored, such as HUP under nohup(1), or INT in the background of a script.
+    /// Listens to all but those that are ignored, such as HUP under nohup(1), or INT in the background of a
+    /// script.
     pub(crate) fn listen() -> io::Result<Signals> {
         let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
         let ignored = ignored(&status);

@@ -12,8 +12,9 @@ use tokio::time::sleep;
 /// The longest sleep: timers stand still while the machine sleeps, and leases don't.
 const LOOK: Duration = Duration::from_millis(250);
 
-/// Waits until the command has ended, and passes signals on. Terminates it while `grace` is left of a lease that isn't
-/// renewed, or when the lock is revoked, and kills it at the end of the lease. Returns the exit code.
+/// Waits until the command has ended, and passes signals on. Terminates it while `grace` is left of a lease
+/// that isn't renewed, or when the lock is revoked, and kills it at the end of the lease. Returns the exit
+/// code.
 pub(crate) async fn supervise(
     command: &mut Command,
     guard: &LockGuard,
@@ -68,7 +69,8 @@ fn is_revoked(guard: &LockGuard) -> bool {
     )
 }
 
-/// A point in time, by the first of two clocks: one stands still while the machine sleeps, the other may be set back.
+/// A point in time, by the first of two clocks: one stands still while the machine sleeps, the other may be
+/// set back.
 #[derive(Clone, Copy)]
 struct Moment(Instant, SystemTime);
 
@@ -102,8 +104,8 @@ async fn until(guard: &LockGuard, mut pause: impl FnMut(Duration) -> Duration) {
     }
 }
 
-/// The last part of a lease, at most half of it: the server grants a lock to a waiter for a shorter time than its ttl, and
-/// the first renewal comes early.
+/// The last part of a lease, at most half of it: the server grants a lock to a waiter for a shorter time than
+/// its ttl, and the first renewal comes early.
 struct Grace {
     most: Duration,
     current: Duration,
@@ -119,8 +121,8 @@ impl Grace {
         }
     }
 
-    /// Returns for how long the command may go on once the lock is revoked: not beyond the lease that was seen last, a
-    /// moment ago, since it may be lost meanwhile.
+    /// Returns for how long the command may go on once the lock is revoked: not beyond the lease that was
+    /// seen last, a moment ago, since it may be lost meanwhile.
     fn once_revoked(&self) -> Duration {
         self.most.min(self.left.saturating_sub(2 * LOOK))
     }

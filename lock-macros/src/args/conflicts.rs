@@ -86,7 +86,8 @@ impl Options {
     }
 }
 
-/// Returns `true` for the literal of a number above 1; any other expression may be 1, which is an exclusive lock.
+/// Returns `true` for the literal of a number above 1; any other expression may be 1, which is an exclusive
+/// lock.
 fn is_more_than_one(permits: &Expr) -> bool {
     matches!(literal(permits), Some(Lit::Int(number)) if number.base10_parse().is_ok_and(|it: u64| it > 1))
 }

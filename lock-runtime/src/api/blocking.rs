@@ -23,14 +23,15 @@ fn run<T>(
 }
 
 impl LockManager {
-    /// Connects like [`connect`](Self::connect), and blocks the thread meanwhile: for programs without a runtime. The
-    /// library has a thread of its own, which renews leases and talks to the server.
+    /// Connects like [`connect`](Self::connect), and blocks the thread meanwhile: for programs without a
+    /// runtime. The library has a thread of its own, which renews leases and talks to the server.
     ///
-    /// Such a program uses [`Lock::blocking_acquire`], and the methods of its guard: those that are no `async fn`, such as
-    /// [`ensure_valid_for`](LockGuard::ensure_valid_for) and [`is_valid`](LockGuard::is_valid),
-    /// [`blocking_fencing_token`](LockGuard::blocking_fencing_token) and [`blocking_release`](LockGuard::blocking_release).
-    /// Nothing cancels a thread when its lease is lost: check before each step that matters. For all other methods it can
-    /// block on their futures with any executor, such as `futures::executor::block_on`.
+    /// Such a program uses [`Lock::blocking_acquire`], and the methods of its guard: those that are no `async
+    /// fn`, such as [`ensure_valid_for`](LockGuard::ensure_valid_for) and [`is_valid`](LockGuard::is_valid),
+    /// [`blocking_fencing_token`](LockGuard::blocking_fencing_token) and
+    /// [`blocking_release`](LockGuard::blocking_release). Nothing cancels a thread when its lease is lost:
+    /// check before each step that matters. For all other methods it can block on their futures with any
+    /// executor, such as `futures::executor::block_on`.
     ///
     /// ```
     /// use lock_runtime::{LockError, LockManager};
@@ -49,17 +50,18 @@ impl LockManager {
     ///
     /// # Errors
     ///
-    /// Those of [`connect`](Self::connect), and at once [`LockError::Unsupported`] if a runtime polls a task on this thread:
-    /// it would keep the other tasks from running, and one of them may hold the lock. All `blocking_` methods fail like
-    /// that. Within [`spawn_blocking`](tokio::task::spawn_blocking) and
-    /// [`block_in_place`](tokio::task::block_in_place) they work. ([`unconstrained`](tokio::task::unconstrained) hides a task:
-    /// in one, the error comes after a panic of tokio, which the library catches.)
+    /// Those of [`connect`](Self::connect), and at once [`LockError::Unsupported`] if a runtime polls a task
+    /// on this thread: it would keep the other tasks from running, and one of them may hold the lock. All
+    /// `blocking_` methods fail like that. Within [`spawn_blocking`](tokio::task::spawn_blocking) and
+    /// [`block_in_place`](tokio::task::block_in_place) they work.
+    /// ([`unconstrained`](tokio::task::unconstrained) hides a task: in one, the error comes after a panic of
+    /// tokio, which the library catches.)
     pub fn blocking_connect(config: impl Into<Config>) -> Result<LockManager, LockError> {
         run("blocking_connect", LockManager::connect(config))
     }
 
-    /// Shuts the manager down like [`shutdown`](Self::shutdown), and blocks the thread meanwhile. Guards that other threads
-    /// hold are lost after 5 s.
+    /// Shuts the manager down like [`shutdown`](Self::shutdown), and blocks the thread meanwhile. Guards that
+    /// other threads hold are lost after 5 s.
     ///
     /// # Errors
     ///
@@ -99,12 +101,13 @@ impl Lock {
 }
 
 impl LockGuard {
-    /// Releases the lock like [`release`](Self::release), and blocks the thread until the server has confirmed it.
+    /// Releases the lock like [`release`](Self::release), and blocks the thread until the server has
+    /// confirmed it.
     ///
     /// # Errors
     ///
-    /// Those of [`release`](Self::release), and [`LockError::Unsupported`] like [`LockManager::blocking_connect`]. Then the
-    /// lock is released in the background.
+    /// Those of [`release`](Self::release), and [`LockError::Unsupported`] like
+    /// [`LockManager::blocking_connect`]. Then the lock is released in the background.
     pub fn blocking_release(self) -> Result<(), LockError> {
         run("blocking_release", self.release())
     }

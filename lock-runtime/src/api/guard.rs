@@ -28,8 +28,8 @@ use std::time::Duration;
 /// A held lock, which is renewed as long as the guard lives.
 ///
 /// Dropping the guard, on any path, releases the lock in the background; this works outside a runtime, too.
-/// [`release`](Self::release) waits for the release and returns its result. With [`ReleaseMode::Lazy`], the lock stays with
-/// the process instead, for its next call.
+/// [`release`](Self::release) waits for the release and returns its result. With [`ReleaseMode::Lazy`], the
+/// lock stays with the process instead, for its next call.
 ///
 /// A guard cannot stop a process that was paused after it last checked the clock. Where two holders would
 /// do harm, the protected resource itself must reject late writes: see
@@ -174,8 +174,8 @@ impl LockGuard {
         !self.remaining().is_zero()
     }
 
-    /// Waits until the lease is lost, or the lock is [revoked](crate::LockManager::revoke): then it stays held until the guard
-    /// ends. Returns the [`LockError::Lost`] with the cause.
+    /// Waits until the lease is lost, or the lock is [revoked](crate::LockManager::revoke): then it stays
+    /// held until the guard ends. Returns the [`LockError::Lost`] with the cause.
     ///
     /// Never resolves while the lock is held. Each poll checks the clock, so in a `select!` with a running
     /// body, a loss while the machine slept is noticed at once. Cancel safe.
@@ -202,13 +202,15 @@ impl LockGuard {
         .await
     }
 
-    /// Waits until a caller of another process waits for the lock, so that a body which holds it for long, such as that of a
-    /// leader or of a partition's owner, can hand it over early. Also resolves when the lock is lost.
+    /// Waits until a caller of another process waits for the lock, so that a body which holds it for long,
+    /// such as that of a leader or of a partition's owner, can hand it over early. Also resolves when the
+    /// lock is lost.
     ///
-    /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, this process hears of the other one at once. The library also looks
-    /// at the server, at most once a second and while the future is polled, of several keys at one in turn. A single
-    /// [try](crate::Lock::try_acquire) of another process does not count, nor does a client that has no queue. A caller that
-    /// has waited counts even if it has given up since. Cancel safe.
+    /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, this process hears of the other one at once. The
+    /// library also looks at the server, at most once a second and while the future is polled, of several
+    /// keys at one in turn. A single [try](crate::Lock::try_acquire) of another process does not count, nor
+    /// does a client that has no queue. A caller that has waited counts even if it has given up since. Cancel
+    /// safe.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager, ReleaseMode};
@@ -267,28 +269,29 @@ impl LockGuard {
             .try_for_each(|hold| hold.ensure_valid_for(duration))
     }
 
-    /// Returns the statement with which a transaction of yours, on the database that keeps the lock, excludes all other
-    /// holders until it ends; for locks in PostgreSQL.
+    /// Returns the statement with which a transaction of yours, on the database that keeps the lock, excludes
+    /// all other holders until it ends; for locks in PostgreSQL.
     ///
-    /// A lease alone can't do that: a process may be paused between its last check and its write. Run the statement
-    /// in the transaction that does the work, and the transaction either commits before any other caller gets the lock, or
-    /// fails. The transaction also keeps the lock from others if the lease ends before it does. Readers and holders of
-    /// permits exclude those whom they exclude by holding the lock. [`TransactionProof`](crate::TransactionProof) has an example.
+    /// A lease alone can't do that: a process may be paused between its last check and its write. Run the
+    /// statement in the transaction that does the work, and the transaction either commits before any other
+    /// caller gets the lock, or fails. The transaction also keeps the lock from others if the lease ends
+    /// before it does. Readers and holders of permits exclude those whom they exclude by holding the lock.
+    /// [`TransactionProof`](crate::TransactionProof) has an example.
     ///
-    /// It must be the first statement of the transaction, outside savepoints (rolling one back gives the proof up), at
-    /// the isolation level `READ COMMITTED`. With `REPEATABLE READ` it may fail although the lock is held, when a
-    /// renewal came after the transaction's snapshot.
+    /// It must be the first statement of the transaction, outside savepoints (rolling one back gives the
+    /// proof up), at the isolation level `READ COMMITTED`. With `REPEATABLE READ` it may fail although the
+    /// lock is held, when a renewal came after the transaction's snapshot.
     ///
-    /// Get it anew in each body, and after a [`downgrade`](Self::downgrade): it proves the lock of this guard alone.
-    /// When the guard ends, no caller of this process gets the lock without asking the server, since a transaction may
-    /// still be open.
+    /// Get it anew in each body, and after a [`downgrade`](Self::downgrade): it proves the lock of this guard
+    /// alone. When the guard ends, no caller of this process gets the lock without asking the server, since a
+    /// transaction may still be open.
     ///
     /// Cancel safe.
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not reply while the lease
-    /// was valid, [`LockError::Unsupported`] if the lock is not in PostgreSQL.
+    /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not reply while
+    /// the lease was valid, [`LockError::Unsupported`] if the lock is not in PostgreSQL.
     #[cfg(feature = "postgres")]
     pub async fn transaction_proof(&self) -> Result<TransactionProof, LockError> {
         transaction_proof::prove(self.holds().collect()).await
@@ -299,8 +302,8 @@ impl LockGuard {
     ///
     /// The first call fetches the number from the server; later calls return the same number. It is below
     /// 2⁵³, so JSON preserves it. A holder that was paused and overtaken has a smaller number than its
-    /// successor; see
-    /// [How to do distributed locking](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
+    /// successor; see [How to do distributed
+    /// locking](https://martin.kleppmann.com/2016/02/08/how-to-do-distributed-locking.html).
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -317,11 +320,12 @@ impl LockGuard {
     /// # }
     /// ```
     ///
-    /// A reader's number is greater than that of every earlier writer and smaller than that of every later one; among
-    /// readers, the order says nothing. A resource that rejects stale readers keeps two numbers: the greatest of an
-    /// accepted write, and the greatest of anything accepted. It accepts a write that is not below the latter,
-    /// and a read that is not below the former. Several keys have one number, for which the same holds for each
-    /// of them. A nested call with [`reentrant`](crate::Lock::reentrant) for the same keys has the outer call's number.
+    /// A reader's number is greater than that of every earlier writer and smaller than that of every later
+    /// one; among readers, the order says nothing. A resource that rejects stale readers keeps two numbers:
+    /// the greatest of an accepted write, and the greatest of anything accepted. It accepts a write that is
+    /// not below the latter, and a read that is not below the former. Several keys have one number, for which
+    /// the same holds for each of them. A nested call with [`reentrant`](crate::Lock::reentrant) for the same
+    /// keys has the outer call's number.
     ///
     /// Cancel safe: dropping the future at most skips a number.
     ///
@@ -350,12 +354,12 @@ impl LockGuard {
         Ok(*self.fencing_token.get_or_init(|| token))
     }
 
-    /// Shares an exclusive lock with readers from now on, without a moment in which another writer could acquire it.
-    /// Readers that wait right behind enter at once. The guard keeps its fencing token, and what is left of its
-    /// `max_hold`.
+    /// Shares an exclusive lock with readers from now on, without a moment in which another writer could
+    /// acquire it. Readers that wait right behind enter at once. The guard keeps its fencing token, and what
+    /// is left of its `max_hold`.
     ///
-    /// The way back does not exist, since two readers that wanted to write would wait for each other: acquire the
-    /// lock exclusively from the start, or release it, acquire it exclusively, and check again.
+    /// The way back does not exist, since two readers that wanted to write would wait for each other: acquire
+    /// the lock exclusively from the start, or release it, acquire it exclusively, and check again.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -373,8 +377,8 @@ impl LockGuard {
     ///
     /// # Errors
     ///
-    /// [`LockError::Lost`] or [`LockError::Unavailable`] if the lease was lost before the server confirmed the
-    /// change; [`LockError::Unsupported`] in a quorum, and with [`permits`](crate::Lock::permits). In all
+    /// [`LockError::Lost`] or [`LockError::Unavailable`] if the lease was lost before the server confirmed
+    /// the change; [`LockError::Unsupported`] in a quorum, and with [`permits`](crate::Lock::permits). In all
     /// cases the lock is released, and also if the future is dropped.
     pub async fn downgrade(mut self) -> Result<LockGuard, LockError> {
         if self.limit == Limit::UNLIMITED {
@@ -400,8 +404,8 @@ impl LockGuard {
     }
 
     /// Releases the lock and waits until the server has confirmed it. A waiter of this process may receive
-    /// the lock instead, without a request to the server. With [`ReleaseMode::Lazy`], the next call of this process may
-    /// receive it, and nothing is sent until then.
+    /// the lock instead, without a request to the server. With [`ReleaseMode::Lazy`], the next call of this
+    /// process may receive it, and nothing is sent until then.
     ///
     /// Cancel safe: if the future is dropped, the release continues in the background.
     ///

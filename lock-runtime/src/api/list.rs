@@ -30,21 +30,22 @@ impl List {
 
     /// Sets the greatest number of locks. The default is 1000.
     ///
-    /// On Redis, where processes [report](crate::Config::report) locks that may have ended since, no more than 4096 others are
-    /// looked at, first those of the latest reports.
+    /// On Redis, where processes [report](crate::Config::report) locks that may have ended since, no more
+    /// than 4096 others are looked at, first those of the latest reports.
     pub fn limit(mut self, most: usize) -> Self {
         self.most = most;
         self
     }
 
-    /// On Redis, also finds locks that no process has reported, by reading the names of **all keys of the server** in many
-    /// small requests. The other servers find the locks without that.
+    /// On Redis, also finds locks that no process has reported, by reading the names of **all keys of the
+    /// server** in many small requests. The other servers find the locks without that.
     pub fn scan(mut self) -> Self {
         self.scan = true;
         self
     }
 
-    /// Lists the locks, and returns all [processes](crate::LockManager::processes), too: the reports are read once.
+    /// Lists the locks, and returns all [processes](crate::LockManager::processes), too: the reports are read
+    /// once.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};

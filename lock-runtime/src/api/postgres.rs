@@ -3,8 +3,8 @@
 use crate::engine::postgres::sql::schema::Schema;
 use crate::error::LockError;
 
-/// Returns the SQL statements that make the schema of that name, in which locks are kept, for a migration tool. They can
-/// be run again, while clients go on.
+/// Returns the SQL statements that make the schema of that name, in which locks are kept, for a migration
+/// tool. They can be run again, while clients go on.
 ///
 /// The name that a URL without `?schema=` uses is `distributed_lock`.
 ///
@@ -16,8 +16,8 @@ use crate::error::LockError;
 ///
 /// # Errors
 ///
-/// [`LockError::InvalidConfig`] unless the name consists of at most 63 lowercase letters, digits and underscores, and does
-/// not begin with a digit.
+/// [`LockError::InvalidConfig`] unless the name consists of at most 63 lowercase letters, digits and
+/// underscores, and does not begin with a digit.
 pub fn schema(name: &str) -> Result<String, LockError> {
     match Schema::new(name) {
         Some(schema) => Ok(schema.definition()),

@@ -34,7 +34,8 @@ impl Revoke {
         }
     }
 
-    /// Says why, for the logs of both processes and [`LockEvent::Revoked`](crate::LockEvent::Revoked). 200 bytes are sent.
+    /// Says why, for the logs of both processes and [`LockEvent::Revoked`](crate::LockEvent::Revoked). 200
+    /// bytes are sent.
     pub fn reason(mut self, reason: impl Into<String>) -> Self {
         self.options.reason = reason.into();
         self
@@ -46,9 +47,9 @@ impl Revoke {
         self
     }
 
-    /// Means this holder alone, as [`inspect`](crate::LockManager::inspect) found it, and the body that its process had
-    /// [reported](ClaimInfo::handoffs): not another one to which the process has handed the lock on since. If it had not
-    /// reported, the body is meant that has the lock when the process hears.
+    /// Means this holder alone, as [`inspect`](crate::LockManager::inspect) found it, and the body that its
+    /// process had [reported](ClaimInfo::handoffs): not another one to which the process has handed the lock
+    /// on since. If it had not reported, the body is meant that has the lock when the process hears.
     pub fn holder(self, holder: &ClaimInfo) -> Self {
         let handoffs = holder.handoffs();
         let this = self.token(holder.token());
@@ -64,8 +65,8 @@ impl Revoke {
         self
     }
 
-    /// Means no body to which the process of the holder with that [token](Self::token) has handed the lock on after so many
-    /// [handoffs](ClaimInfo::handoffs). Without a token it means nothing.
+    /// Means no body to which the process of the holder with that [token](Self::token) has handed the lock on
+    /// after so many [handoffs](ClaimInfo::handoffs). Without a token it means nothing.
     pub fn handoffs(mut self, handoffs: u32) -> Self {
         if let Target::Token(_, meant) = &mut self.options.target {
             *meant = Some(handoffs);
@@ -79,16 +80,17 @@ impl Revoke {
         self
     }
 
-    /// Sets for how long the holders may take to stop. The default is 2 s. Once they have the lock no more, the word of their
-    /// processes that their bodies have stopped is awaited for another command timeout.
+    /// Sets for how long the holders may take to stop. The default is 2 s. Once they have the lock no more,
+    /// the word of their processes that their bodies have stopped is awaited for another command timeout.
     pub fn grace(mut self, grace: Duration) -> Self {
         self.options.grace = grace;
         self
     }
 
-    /// Takes the lock from holders that do not stop within the grace, on the server: **then two bodies may run at once**, for
-    /// a third of the old holder's ttl and a command timeout, or as long as its body takes to its next await, or its process is
-    /// stopped. Writes with a [fencing token](crate::LockGuard::fencing_token) are safe: see [`Revocation::Taken`].
+    /// Takes the lock from holders that do not stop within the grace, on the server: **then two bodies may
+    /// run at once**, for a third of the old holder's ttl and a command timeout, or as long as its body takes
+    /// to its next await, or its process is stopped. Writes with a [fencing
+    /// token](crate::LockGuard::fencing_token) are safe: see [`Revocation::Taken`].
     pub fn force(mut self) -> Self {
         self.options.force = true;
         self

@@ -14,13 +14,14 @@ impl Config {
     /// | `LOCK_SERVICE` | [`service`](Self::service) |
     /// | `LOCK_VERSION` | [`version`](Self::version) |
     ///
-    /// Only `LOCK_URL` must be set. What is set in code afterwards replaces the variable: `Config::from_env()?.prefix("shop:")`
-    /// ignores `LOCK_PREFIX`. There are no variables for `ttl` and `wait`: they belong to the code that they protect.
+    /// Only `LOCK_URL` must be set. What is set in code afterwards replaces the variable:
+    /// `Config::from_env()?.prefix("shop:")` ignores `LOCK_PREFIX`. There are no variables for `ttl` and
+    /// `wait`: they belong to the code that they protect.
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidConfig`], which names the variable, if `LOCK_URL` is not set, or one of them is empty, not valid
-    /// Unicode, or has a control character. What a URL means is checked when connecting.
+    /// [`LockError::InvalidConfig`], which names the variable, if `LOCK_URL` is not set, or one of them is
+    /// empty, not valid Unicode, or has a control character. What a URL means is checked when connecting.
     pub fn from_env() -> Result<Config, LockError> {
         Config::from_variables(|name| std::env::var_os(name))
     }

@@ -1,7 +1,8 @@
 //! How the requests that engines answer are declared: each once, with its documentation.
 //!
-//! [`declare!`] makes a trait whose methods return boxed futures, so that there may be a `dyn` of it, and a macro that
-//! implements the trait, such as `answer_operations! { RedisEngine: own[ping views] pass[ask] }`. A type answers a request by
+//! [`declare!`] makes a trait whose methods return boxed futures, so that there may be a `dyn` of it, and a
+//! macro that implements the trait, such as `answer_operations! { RedisEngine: own[ping views] pass[ask] }`.
+//! A type answers a request by
 //!
 //! * its **own** `async fn` of that name, in the file that is about it,
 //! * or **pass**es it on to what its `pass(deadline)` returns.
@@ -11,8 +12,9 @@ use crate::engine::operations::Reading;
 use crate::engine::request::EngineFuture;
 use tokio::time::Instant;
 
-/// Declares a trait in a module, and the macro that implements it. The last argument of each method is its deadline. A
-/// method that a type does not answer replies what follows its `=`, or else that the engine does not support it.
+/// Declares a trait in a module, and the macro that implements it. The last argument of each method is its
+/// deadline. A method that a type does not answer replies what follows its `=`, or else that the engine does
+/// not support it.
 macro_rules! declare {
     (
         ($dollar:tt of $($module:tt)+)

@@ -15,8 +15,8 @@ pub(crate) trait ReleaseSupervisor: Send + Sync {
     /// Called with the server's reply: `was_owner` is `true` if the claim owned the lock.
     fn confirmed(&self, claim: &Claim, was_owner: bool, was_held: bool);
 
-    /// Called when no reply will come: the claim may still own the lock. `may_have_run` is `true` if the server
-    /// may have executed the release.
+    /// Called when no reply will come: the claim may still own the lock. `may_have_run` is `true` if the
+    /// server may have executed the release.
     fn unconfirmed(self: Arc<Self>, release: BackgroundRelease, may_have_run: bool);
 }
 
@@ -68,8 +68,8 @@ impl BackgroundRelease {
     }
 }
 
-/// An acquisition under way. Unless its reply has come, dropping it hands the release of its locks over: the server may
-/// grant them later.
+/// An acquisition under way. Unless its reply has come, dropping it hands the release of its locks over: the
+/// server may grant them later.
 pub(crate) struct AwaitedAcquire<'a> {
     attempt: &'a Attempt,
     token: Option<Token>,

@@ -30,8 +30,8 @@ impl Credentials {
         self.0.is_some()
     }
 
-    /// Returns user and password for a connection that is made now, or `None` if it needs none. A provider must reply by
-    /// that instant.
+    /// Returns user and password for a connection that is made now, or `None` if it needs none. A provider
+    /// must reply by that instant.
     pub(crate) async fn get(
         &self,
         io: IoThread,

@@ -37,8 +37,8 @@ pub(crate) const REPORT_TTL: Duration = Duration::from_secs(180);
 /// When processes report.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReportPace {
-    /// The time between two reports without a request; `None` if there is only the first one, since the server keeps
-    /// what is overwritten.
+    /// The time between two reports without a request; `None` if there is only the first one, since the
+    /// server keeps what is overwritten.
     pub(crate) regular: Option<Duration>,
     /// The least time between two reports.
     pub(crate) least: Duration,

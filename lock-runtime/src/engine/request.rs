@@ -26,7 +26,8 @@ pub(crate) struct Attempt {
     pub(crate) limit: Limit,
     /// The process may keep the lock after the caller's body.
     pub(crate) is_recallable: bool,
-    /// `true` if the caller is going to wait for a lock that is not free: a place in its line may be reserved for it.
+    /// `true` if the caller is going to wait for a lock that is not free: a place in its line may be reserved
+    /// for it.
     #[cfg_attr(not(feature = "zookeeper"), allow(dead_code))]
     pub(crate) waits: bool,
     /// The names of further locks, which are acquired after the first one, in this order, until one is not
@@ -80,7 +81,8 @@ impl Attempt {
 pub(crate) struct Acquired {
     /// The token of the first lock; the others have the [tokens](Token::nth) that follow it.
     pub(crate) token: Token,
-    /// The number of locks, from the first one on; 0 if a place in the line of the first one is reserved for the token.
+    /// The number of locks, from the first one on; 0 if a place in the line of the first one is reserved for
+    /// the token.
     pub(crate) count: usize,
 }
 

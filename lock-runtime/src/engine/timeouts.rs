@@ -28,8 +28,8 @@ impl Timeouts {
         }
     }
 
-    /// Returns how long a server may owe a reply before its connection is abandoned: the command timeout, and while the
-    /// engine is opened, the rest of the connect timeout.
+    /// Returns how long a server may owe a reply before its connection is abandoned: the command timeout, and
+    /// while the engine is opened, the rest of the connect timeout.
     pub(crate) fn silence(&self) -> Duration {
         match self.is_open() {
             true => self.command,
@@ -45,8 +45,8 @@ impl Timeouts {
         }
     }
 
-    /// Returns by when the credentials for a try that begins now must be known: they may take as long as the connect
-    /// timeout, however short the try is, since they say nothing of the server.
+    /// Returns by when the credentials for a try that begins now must be known: they may take as long as the
+    /// connect timeout, however short the try is, since they say nothing of the server.
     pub(crate) fn credentials_by(&self) -> Instant {
         self.end_of_try(self.connect)
     }
@@ -77,12 +77,12 @@ pub(crate) const GRANT_TTL: Duration = Duration::from_secs(2);
 /// longer.
 pub(crate) const WAKE_TTL: Duration = Duration::from_millis(190);
 
-/// How long newcomers find a lock held after its last lease has ended, once clients wait for it. The scripts use the
-/// same value.
+/// How long newcomers find a lock held after its last lease has ended, once clients wait for it. The scripts
+/// use the same value.
 pub(crate) const GRACE: Duration = Duration::from_millis(500);
 
-/// How many claims at the front of a queue recall the lock from a process that may keep it. The scripts use the same
-/// value.
+/// How many claims at the front of a queue recall the lock from a process that may keep it. The scripts use
+/// the same value.
 pub(crate) const RECALLING: u64 = 3;
 
 /// How long a claim at the front that cannot acquire the lock may be silent while claims behind it could. The

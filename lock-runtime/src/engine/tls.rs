@@ -13,8 +13,8 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 
-/// Returns the TLS configuration, which trusts the given authorities, or those that browsers trust, and shows the
-/// certificate of the client, if there is one.
+/// Returns the TLS configuration, which trusts the given authorities, or those that browsers trust, and shows
+/// the certificate of the client, if there is one.
 pub(crate) fn client_config(config: &Config) -> Result<ClientConfig, LockError> {
     let roots = match &config.root_certificate {
         Some(pem) => roots_in(pem)?,
@@ -104,9 +104,9 @@ pub(crate) async fn encrypt<S: AsyncRead + AsyncWrite + Unpin>(
 
 /// An encrypted stream.
 ///
-/// With TLS 1.3, a server refuses the certificate of a client, or the lack of one, only when the handshake is over for the
-/// client; before its alert arrives, a write may fail. So until the server has sent something, each failure says of
-/// certificates.
+/// With TLS 1.3, a server refuses the certificate of a client, or the lack of one, only when the handshake is
+/// over for the client; before its alert arrives, a write may fail. So until the server has sent something,
+/// each failure says of certificates.
 pub(crate) struct Encrypted<S> {
     stream: TlsStream<S>,
     shows_certificate: bool,

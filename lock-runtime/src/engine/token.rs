@@ -9,10 +9,10 @@ use uuid::{Builder, Uuid, Variant};
 
 /// The identity of one attempt, and the attempt's limit.
 ///
-/// The identity is a UUID of version 8 ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#section-5.8)), of which 51 bits
-/// are random: 20 at the front, since the greatest token leads a split vote; then 28 of the process; after the version the
-/// one that says whether the holder may be recalled, and 11 that are random; after the variant 42 of the time in
-/// milliseconds; and 20 that are random.
+/// The identity is a UUID of version 8 ([RFC 9562](https://www.rfc-editor.org/rfc/rfc9562#section-5.8)), of
+/// which 51 bits are random: 20 at the front, since the greatest token leads a split vote; then 28 of the
+/// process; after the version the one that says whether the holder may be recalled, and 11 that are random;
+/// after the variant 42 of the time in milliseconds; and 20 that are random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Token {
     id: Uuid,
@@ -22,7 +22,8 @@ pub(crate) struct Token {
 /// What a token is made of besides the process.
 #[derive(Clone, Copy)]
 pub(crate) struct Draw {
-    /// Drawn anew for each token: a virtual machine that is cloned must not repeat one, so nothing is counted.
+    /// Drawn anew for each token: a virtual machine that is cloned must not repeat one, so nothing is
+    /// counted.
     pub(crate) random: [u8; 16],
     pub(crate) made_at: SystemTime,
 }
@@ -92,7 +93,8 @@ impl Token {
         ProcessId((self.id.as_u128() >> PROCESS & PROCESS_MASK) as u32)
     }
 
-    /// Marks the token of a holder that may keep the lock after its body, and hears when another process waits.
+    /// Marks the token of a holder that may keep the lock after its body, and hears when another process
+    /// waits.
     pub(crate) fn recallable(self) -> Token {
         Token {
             id: Uuid::from_u128(self.id.as_u128() | RECALLABLE),
@@ -109,8 +111,8 @@ impl Token {
         Token { limit, ..self }
     }
 
-    /// Returns the token that follows this one after `nth - 1` others: that of a further lock of one attempt, since
-    /// a token identifies one lock.
+    /// Returns the token that follows this one after `nth - 1` others: that of a further lock of one attempt,
+    /// since a token identifies one lock.
     pub(crate) fn nth(self, nth: u32) -> Token {
         let bits = self.id.as_u128();
         let last = bits.wrapping_add(u128::from(nth)) & LAST_MASK;

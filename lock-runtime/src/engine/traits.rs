@@ -22,8 +22,8 @@ use tokio::time::Instant;
 ///
 /// Its requests are those of [`Requests`] and [`Operations`]; what is here takes no round trip.
 pub(crate) trait Engine: Requests + Operations {
-    /// Returns the wait for the first connection, at most until the deadline, if there was none yet. Only after it the
-    /// engine knows which options it supports, and in which order calls acquire several locks.
+    /// Returns the wait for the first connection, at most until the deadline, if there was none yet. Only
+    /// after it the engine knows which options it supports, and in which order calls acquire several locks.
     fn first_connection(&self, _deadline: Instant) -> Option<EngineFuture<'_, ()>> {
         None
     }
@@ -41,12 +41,13 @@ pub(crate) trait Engine: Requests + Operations {
         false
     }
 
-    /// Returns `true` if this process hears at present when another one enters the queue of the lock of that name, which a
-    /// [recallable](Token::recallable) token of this process holds alone, as
-    /// [`EngineEvent::Recalled`](crate::engine::event::EngineEvent::Recalled). Starts what that needs. Must be cheap.
+    /// Returns `true` if this process hears at present when another one enters the queue of the lock of that
+    /// name, which a [recallable](Token::recallable) token of this process holds alone, as
+    /// [`EngineEvent::Recalled`](crate::engine::event::EngineEvent::Recalled). Starts what that needs. Must
+    /// be cheap.
     ///
-    /// The event is a hint: it may come twice, before the reply to the acquisition, and after the release. One that is
-    /// lost is repeated as long as the other one waits.
+    /// The event is a hint: it may come twice, before the reply to the acquisition, and after the release.
+    /// One that is lost is repeated as long as the other one waits.
     fn hears_recalls(&self, _name: &str) -> bool {
         false
     }
@@ -75,8 +76,8 @@ pub(crate) trait Engine: Requests + Operations {
         )
     }
 
-    /// Returns the lease that a request proves which was sent at `sent`, and after which the token holds its lock
-    /// for `duration`. An engine whose locks share a lease of the server returns what is left of that.
+    /// Returns the lease that a request proves which was sent at `sent`, and after which the token holds its
+    /// lock for `duration`. An engine whose locks share a lease of the server returns what is left of that.
     fn lease(&self, _token: Token, sent: Timestamp, duration: Duration) -> Lease {
         Lease::from_request(sent, duration)
     }
@@ -85,7 +86,8 @@ pub(crate) trait Engine: Requests + Operations {
     ///
     /// # Errors
     ///
-    /// [`LockError::InvalidKey`], [`LockError::InvalidOption`] or [`LockError::Unsupported`], with what to do.
+    /// [`LockError::InvalidKey`], [`LockError::InvalidOption`] or [`LockError::Unsupported`], with what to
+    /// do.
     fn validate(&self, _key: &str, _options: &LockOptions) -> Result<(), LockError> {
         Ok(())
     }
@@ -105,8 +107,8 @@ pub(crate) trait Engine: Requests + Operations {
         ReportPace::REGULAR
     }
 
-    /// Begins to receive what others [ask](Operations::ask), if it does not yet, and goes on until the engine is dropped. A
-    /// process that has waited receives it anyway.
+    /// Begins to receive what others [ask](Operations::ask), if it does not yet, and goes on until the engine
+    /// is dropped. A process that has waited receives it anyway.
     fn listen(&self) {}
 
     /// Inspects the servers for settings that endanger locks of that ttl and number of replicas.

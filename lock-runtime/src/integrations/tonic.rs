@@ -4,9 +4,9 @@ use crate::error::LockError;
 use std::sync::Arc;
 use tonic::{Code, Status};
 
-/// `Busy` is `ABORTED`, `Unavailable` and `ShuttingDown` are `UNAVAILABLE`, all other errors are `INTERNAL`: see the
-/// [status codes of gRPC](https://grpc.github.io/grpc/core/md_doc_statuscodes.html). The message reveals no internals; the
-/// error is the status's source, which is not sent.
+/// `Busy` is `ABORTED`, `Unavailable` and `ShuttingDown` are `UNAVAILABLE`, all other errors are `INTERNAL`:
+/// see the [status codes of gRPC](https://grpc.github.io/grpc/core/md_doc_statuscodes.html). The message
+/// reveals no internals; the error is the status's source, which is not sent.
 impl From<LockError> for Status {
     fn from(error: LockError) -> Status {
         let (code, message) = match error {

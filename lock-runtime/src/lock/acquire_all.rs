@@ -1,5 +1,5 @@
-//! Acquires several locks under one bound, in an order that all clients share: those that are free with one request
-//! to each server.
+//! Acquires several locks under one bound, in an order that all clients share: those that are free with one
+//! request to each server.
 
 use crate::error::LockError;
 use crate::lock::acquire::Acquire;
@@ -11,9 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Returns the calls in the order in which every client acquires locks, without those for a lock that is named
-/// twice: in a cluster by slot, then by name. A call that waits for a lock then holds only earlier ones, so no
-/// two calls wait for each other.
+/// Returns the calls in the order in which every client acquires locks, without those for a lock that is
+/// named twice: in a cluster by slot, then by name. A call that waits for a lock then holds only earlier
+/// ones, so no two calls wait for each other.
 pub(crate) fn in_order(mut calls: Vec<Acquire>) -> Vec<Acquire> {
     let slot = |call: &Acquire| call.inner.context.engine.shard_of(&call.name).slot;
     calls.sort_by(|one, other| {
@@ -27,8 +27,8 @@ pub(crate) fn in_order(mut calls: Vec<Acquire>) -> Vec<Acquire> {
 /// The greatest number of locks in one request, so that no script takes long.
 const MAX_TOGETHER: usize = 64;
 
-/// Acquires all locks, one after the other. If one of them is not acquired, the others are released. A call that is not
-/// polled for some time loses those that it has, and begins anew.
+/// Acquires all locks, one after the other. If one of them is not acquired, the others are released. A call
+/// that is not polled for some time loses those that it has, and begins anew.
 pub(crate) async fn acquire_all(calls: &[Acquire]) -> Result<Vec<HoldGuard>, LockError> {
     for call in calls {
         call.check_nesting()?;

@@ -35,8 +35,8 @@ pub(crate) struct RevokeRequest {
     pub(crate) key: Box<str>,
     /// The holder's token.
     pub(crate) token: Token,
-    /// Not if the process has handed the lock on more often than this by now: the body that is meant has ended. `None`
-    /// means whichever body has the lock.
+    /// Not if the process has handed the lock on more often than this by now: the body that is meant has
+    /// ended. `None` means whichever body has the lock.
     pub(crate) handoffs: Option<u32>,
     pub(crate) by: Box<str>,
     pub(crate) reason: Box<str>,

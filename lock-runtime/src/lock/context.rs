@@ -142,7 +142,8 @@ impl Context {
         node.unwrap_or_else(|| self.server.clone())
     }
 
-    /// Returns `true` if a holder with these options may want to know when another process waits, and would hear of it.
+    /// Returns `true` if a holder with these options may want to know when another process waits, and would
+    /// hear of it.
     pub(crate) fn is_recallable(&self, name: &str, options: LockOptions) -> bool {
         options.is_lazy() && self.engine.hears_recalls(name)
     }

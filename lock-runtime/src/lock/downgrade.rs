@@ -10,11 +10,12 @@ use crate::util::sync::Mutex;
 use crate::util::time;
 use std::sync::Arc;
 
-/// Replaces the guard of an exclusive hold by that of a read hold, which is returned. On an error, and if the future is
-/// dropped, the lock is released, at the latest with the guard.
+/// Replaces the guard of an exclusive hold by that of a read hold, which is returned. On an error, and if the
+/// future is dropped, the lock is released, at the latest with the guard.
 ///
-/// Until the server has replied, it may store either token, so nothing is renewed, and both tokens are released
-/// on every other path. A repeated request prolongs nothing: the lease counts from the request that had the reply.
+/// Until the server has replied, it may store either token, so nothing is renewed, and both tokens are
+/// released on every other path. A repeated request prolongs nothing: the lease counts from the request that
+/// had the reply.
 pub(crate) async fn downgrade(guard: &HoldGuard) -> Result<HoldGuard, LockError> {
     let hold = guard.hold().clone();
     let (name, context) = (&hold.name, hold.context());

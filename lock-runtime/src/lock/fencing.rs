@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 /// Returns one number that is greater than every earlier one, and smaller than every later one, of each key.
 ///
-/// The keys of one slot share a counter. A number is drawn in each slot. Once the greatest is known, each key must prove
-/// that it is still held, in a request that also stores the number in the other slots: a successor of this holder draws
-/// its number after that.
+/// The keys of one slot share a counter. A number is drawn in each slot. Once the greatest is known, each key
+/// must prove that it is still held, in a request that also stores the number in the other slots: a successor
+/// of this holder draws its number after that.
 pub(crate) async fn common_token(holds: Vec<&Arc<Hold>>) -> Result<u64, LockError> {
     let known = holds.first().and_then(|hold| hold.known_fencing_token());
     if let Some(token) = known

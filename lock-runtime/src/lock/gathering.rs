@@ -1,5 +1,5 @@
-//! The keys that a call for several has acquired so far. They pass on if the call is polled no more, like a lock that a
-//! waiter is offered.
+//! The keys that a call for several has acquired so far. They pass on if the call is polled no more, like a
+//! lock that a waiter is offered.
 
 use crate::engine::timeouts::GRANT_TTL;
 use crate::lock::handoff::HoldGuard;
@@ -67,8 +67,8 @@ impl Gathering {
         }
     }
 
-    /// Polls `work` at intervals even if it waits, and keeps the guards as long as this is polled. Returns its output, or
-    /// `None` once the guards have been withdrawn.
+    /// Polls `work` at intervals even if it waits, and keeps the guards as long as this is polled. Returns
+    /// its output, or `None` once the guards have been withdrawn.
     pub(crate) async fn keep_while<F: Future>(&self, io: IoThread, work: F) -> Option<F::Output> {
         let mut work = pin!(work);
         while self.beat() {

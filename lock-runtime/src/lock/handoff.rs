@@ -1,5 +1,5 @@
-//! Hands a lock to the next local waiter, or releases it. The guards of a read hold may be several; the last one
-//! does it.
+//! Hands a lock to the next local waiter, or releases it. The guards of a read hold may be several; the last
+//! one does it.
 
 use crate::engine::request::Claim;
 use crate::engine::timeouts::GRANT_TTL;
@@ -25,8 +25,8 @@ use tokio::sync::Notify;
 /// What a process has, and what its callers wait for.
 pub(crate) type Table = Arc<LocalQueues<HoldGuard>>;
 
-/// The obligation to end a hold, which the guards of a read hold share. Dropping the last one hands the lock to the
-/// next local waiter, or releases it in the background.
+/// The obligation to end a hold, which the guards of a read hold share. Dropping the last one hands the lock
+/// to the next local waiter, or releases it in the background.
 pub(crate) struct HoldGuard {
     hold: Arc<Hold>,
     queues: Table,
@@ -35,8 +35,8 @@ pub(crate) struct HoldGuard {
     source: Source,
     /// What reports a loss, once the caller has received the guard.
     record: Option<Arc<GuardRecord>>,
-    /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type here: a
-    /// guard of a mutex in every `LockGuard` would make clippy warn about users' functions.
+    /// The turn of a guard that has joined the hold of the body in which it was acquired. It has no type
+    /// here: a guard of a mutex in every `LockGuard` would make clippy warn about users' functions.
     turn: Option<Turn>,
 }
 
@@ -105,8 +105,8 @@ impl HoldGuard {
         self.disarmed.load(Ordering::Acquire)
     }
 
-    /// Gives a kept lock to a caller with these options, without a request. Returns its guard; as an error, if that is not
-    /// possible: then the lock is to be released.
+    /// Gives a kept lock to a caller with these options, without a request. Returns its guard; as an error,
+    /// if that is not possible: then the lock is to be released.
     pub(crate) fn resume(
         kept: Kept,
         queues: &Table,
@@ -159,8 +159,8 @@ impl Drop for HoldGuard {
     }
 }
 
-/// The release of a hold that no guard owns any more. Unless the guard is disarmed, dropping it releases the lock
-/// in the background.
+/// The release of a hold that no guard owns any more. Unless the guard is disarmed, dropping it releases the
+/// lock in the background.
 struct UnfinishedRelease<'a>(&'a HoldGuard);
 
 impl Drop for UnfinishedRelease<'_> {
@@ -208,8 +208,8 @@ pub(crate) fn give_back(queues: &Table, kept: impl IntoIterator<Item = Kept>) {
     }
 }
 
-/// Hands a held lock to the local waiter at the front, if the limits allow it, or keeps it for the next call. Returns `false`
-/// if neither is possible: then this process no longer counts as its holder.
+/// Hands a held lock to the local waiter at the front, if the limits allow it, or keeps it for the next call.
+/// Returns `false` if neither is possible: then this process no longer counts as its holder.
 fn hand_off(queues: &Table, hold: &Arc<Hold>) -> bool {
     let alone = hold.context().engine.is_alone();
     let may_take = |options, remote_waiters| {
@@ -241,9 +241,9 @@ fn hand_off(queues: &Table, hold: &Arc<Hold>) -> bool {
     }
 }
 
-/// Delivers a lock that the server has just granted to the local waiter at the front with that limit. `activate`
-/// returns its hold, or `None` if the lock does not fit that waiter's options. Returns `false` if no waiter took
-/// it.
+/// Delivers a lock that the server has just granted to the local waiter at the front with that limit.
+/// `activate` returns its hold, or `None` if the lock does not fit that waiter's options. Returns `false` if
+/// no waiter took it.
 pub(crate) fn grant_to_front(
     queues: &Table,
     (name, limit): (&str, Limit),
@@ -263,7 +263,8 @@ pub(crate) fn grant_to_front(
     }
 }
 
-/// Delivers a hold to a waiter, and a read hold to the readers behind it, too. Returns `false` if no guard owns the hold.
+/// Delivers a hold to a waiter, and a read hold to the readers behind it, too. Returns `false` if no guard
+/// owns the hold.
 fn deliver_to_all(
     queues: &Table,
     waiter: Waiter<HoldGuard>,
@@ -272,8 +273,8 @@ fn deliver_to_all(
 ) -> bool {
     let mut readers = Vec::new();
     if hold.limit() == Limit::UNLIMITED {
-        // The readers join before the first delivery: a reader that calls after it may come after a writer of another
-        // process.
+        // The readers join before the first delivery: a reader that calls after it may come after a writer of
+        // another process.
         let may_join = |options, _| hold.try_join(options);
         while let Some(reader) = queues.pop_front_if(&hold.name, Limit::UNLIMITED, may_join) {
             readers.push(reader);
@@ -307,8 +308,8 @@ fn deliver(queues: &Table, waiter: Waiter<HoldGuard>, hold: &Arc<Hold>, source: 
     }
 }
 
-/// Offers a guard to a waiter, which must pick it up as soon as the holder of a grant must renew it, and by its own
-/// deadline. Returns the guard if the waiter no longer waits.
+/// Offers a guard to a waiter, which must pick it up as soon as the holder of a grant must renew it, and by
+/// its own deadline. Returns the guard if the waiter no longer waits.
 fn offer(waiter: Waiter<HoldGuard>, guard: HoldGuard) -> Option<HoldGuard> {
     let now = now();
     if waiter.deadline <= now {

@@ -6,9 +6,10 @@ use std::time::Duration;
 
 /// The lease of a hold, as far as it is proven while renewals are in flight.
 ///
-/// The server may execute a pending renewal, one without a reply, at any time, even after a later one to which it has
-/// replied. Therefore the ttl does not change while any renewal is pending: whichever of them the server executes last,
-/// the lock then lasts for the same ttl, so each reply proves that ttl from before its own request was sent.
+/// The server may execute a pending renewal, one without a reply, at any time, even after a later one to
+/// which it has replied. Therefore the ttl does not change while any renewal is pending: whichever of them
+/// the server executes last, the lock then lasts for the same ttl, so each reply proves that ttl from before
+/// its own request was sent.
 #[derive(Debug)]
 pub(crate) struct HeldLease {
     lease: Lease,
@@ -34,13 +35,14 @@ impl HeldLease {
         self.lease.remaining(now)
     }
 
-    /// Returns the part of the lease that is left at `now`, from 0 to 1. The lease of a grant is shorter than its ttl.
+    /// Returns the part of the lease that is left at `now`, from 0 to 1. The lease of a grant is shorter than
+    /// its ttl.
     pub(crate) fn part_left(&self, now: Timestamp) -> f64 {
         self.remaining(now).as_secs_f64() / self.whole.as_secs_f64()
     }
 
-    /// Returns for how long the server may keep the lock at `now`, if nothing more is sent: it may execute a pending
-    /// renewal at any moment.
+    /// Returns for how long the server may keep the lock at `now`, if nothing more is sent: it may execute a
+    /// pending renewal at any moment.
     pub(crate) fn on_server(&self, now: Timestamp) -> Duration {
         match self.pending {
             0 => self.remaining(now),

@@ -34,7 +34,8 @@ pub(crate) async fn ask_for_reports(context: &Context) -> Result<(), LockError> 
     Ok(())
 }
 
-/// Returns the locks in use whose keys have that prefix, in the order of their keys, and the processes that have reported.
+/// Returns the locks in use whose keys have that prefix, in the order of their keys, and the processes that
+/// have reported.
 pub(crate) async fn list(
     context: &Context,
     prefix: &str,
@@ -95,9 +96,9 @@ async fn locks(
     Ok(found)
 }
 
-/// Returns the names that processes have reported, `most` of them at the most. One process may report many, so the first of
-/// each is worth as much as the others' first; and each second since a report is worth one name less, since processes that
-/// were killed leave theirs behind.
+/// Returns the names that processes have reported, `most` of them at the most. One process may report many,
+/// so the first of each is worth as much as the others' first; and each second since a report is worth one
+/// name less, since processes that were killed leave theirs behind.
 fn reported_names(
     context: &Context,
     processes: &Processes,

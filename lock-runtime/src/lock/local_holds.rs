@@ -63,7 +63,8 @@ impl LocalHolds {
         });
     }
 
-    /// Adds a lock whose guard has ended, but not its `min_hold`. Returns what is notified if that is to end now.
+    /// Adds a lock whose guard has ended, but not its `min_hold`. Returns what is notified if that is to end
+    /// now.
     pub(crate) fn retain(&mut self, token: Token) -> Arc<Notify> {
         let end = Arc::new(Notify::new());
         self.insert(LocalHold {

@@ -100,7 +100,8 @@ impl<T> LocalLock<T> {
         self.holds.add(hold);
     }
 
-    /// Changes the holds. If one is valid no more, others may have the lock: wakes the tasks that wait in the server queue.
+    /// Changes the holds. If one is valid no more, others may have the lock: wakes the tasks that wait in the
+    /// server queue.
     pub(crate) fn end(&mut self, end: impl FnOnce(&mut LocalHolds) -> bool) {
         if end(&mut self.holds) {
             self.queues.iter().for_each(LocalQueue::wake);
@@ -110,7 +111,8 @@ impl<T> LocalLock<T> {
         }
     }
 
-    /// Returns `true` if the hold with that token alone holds the lock, and no other process is known to wait for it.
+    /// Returns `true` if the hold with that token alone holds the lock, and no other process is known to wait
+    /// for it.
     pub(crate) fn may_keep(&self, token: Token) -> bool {
         let has_others = |queue: &LocalQueue<T>| queue.remote_waiters == Some(true);
         self.holds.tokens().eq([token])
@@ -151,9 +153,9 @@ impl<T> LocalLock<T> {
         }
     }
 
-    /// Ends the try of a reader. If it `acquired` the lock, the readers that wait for its result join the hold while
-    /// `may_join` returns `true` for their options; for the others, `start` starts the task that waits in the server
-    /// queue.
+    /// Ends the try of a reader. If it `acquired` the lock, the readers that wait for its result join the
+    /// hold while `may_join` returns `true` for their options; for the others, `start` starts the task that
+    /// waits in the server queue.
     pub(crate) fn end_read_try(
         &mut self,
         acquired: bool,
@@ -167,7 +169,8 @@ impl<T> LocalLock<T> {
         }
         let mut waiting = self.waiting();
         self.read_try = false;
-        // Readers that cannot join the hold acquire the lock beside it, unless a waiter of another kind is in the way.
+        // Readers that cannot join the hold acquire the lock beside it, unless a waiter of another kind is in
+        // the way.
         let enter_at_once = acquired && waiting == 0;
         let Some(queue) = self.queue(Limit::UNLIMITED) else {
             return followers;

@@ -36,7 +36,8 @@ impl Observed {
         since.find(|since| *since < age)
     }
 
-    /// Returns the age of a report, or if the server does not know it, for how long this process has known the report.
+    /// Returns the age of a report, or if the server does not know it, for how long this process has known
+    /// the report.
     pub(crate) fn age(&self, report: &StoredReport, now: Instant) -> Duration {
         if let Some(age) = report.age {
             return age;

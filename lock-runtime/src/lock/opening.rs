@@ -53,8 +53,8 @@ pub(crate) struct Late {
 }
 
 impl Late {
-    /// Returns the engine to begin with after that error, or the error if it is no outage, or the manager does not begin
-    /// during one.
+    /// Returns the engine to begin with after that error, or the error if it is no outage, or the manager
+    /// does not begin during one.
     pub(crate) fn after(
         error: LockError,
         config: &Config,

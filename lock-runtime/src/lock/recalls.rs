@@ -9,7 +9,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The greatest number of early recalls that are remembered. Those beyond it come again with the next polls of the waiters.
+/// The greatest number of early recalls that are remembered. Those beyond it come again with the next polls
+/// of the waiters.
 const MOST_EARLY: usize = 64;
 
 /// The greatest number of names that are remembered. Locks beyond it are kept again at once.
@@ -17,8 +18,8 @@ const MOST_NAMES: usize = 4096;
 
 #[derive(Default)]
 pub(crate) struct Recalls {
-    /// The tokens of which this process knows no hold: maybe not yet, since a recall may overtake the reply to the
-    /// acquisition.
+    /// The tokens of which this process knows no hold: maybe not yet, since a recall may overtake the reply
+    /// to the acquisition.
     early: Mutex<VecDeque<Token>>,
     /// Until when the locks of these names are not kept again.
     names: Mutex<HashMap<Arc<str>, Instant>>,

@@ -24,8 +24,8 @@ impl Releaser {
         Releaser { context, claims }
     }
 
-    /// Releases a lock. Returns `true` if the claim owned it. `was_held`: `true` if the lock was held until now,
-    /// as far as this process knows.
+    /// Releases a lock. Returns `true` if the claim owned it. `was_held`: `true` if the lock was held until
+    /// now, as far as this process knows.
     pub(crate) async fn release(
         &self,
         claim: &Claim,

@@ -37,7 +37,8 @@ pub(crate) enum Target {
     /// The one that holds it.
     Sole,
     All,
-    /// The one with that token; not a body to which its process has handed the lock on after more handoffs than that.
+    /// The one with that token; not a body to which its process has handed the lock on after more handoffs
+    /// than that.
     Token(Box<str>, Option<u32>),
 }
 
@@ -49,7 +50,8 @@ impl RevokeOptions {
         }
     }
 
-    /// Returns `true` if the body has ended that is meant, once those have that got the lock by so many handoffs.
+    /// Returns `true` if the body has ended that is meant, once those have that got the lock by so many
+    /// handoffs.
     fn ends_by(&self, handoffs: u32) -> bool {
         self.handoffs().is_some_and(|it| it <= handoffs)
     }
@@ -165,8 +167,9 @@ impl Stopping<'_> {
         found.holders.into_iter().filter(is_meant).collect()
     }
 
-    /// Returns `true` once the processes of all, who hold the lock no more, have said that their bodies have stopped: a lease
-    /// may have ended, or another may have taken the lock, while a body runs on. Waits for at most a command timeout.
+    /// Returns `true` once the processes of all, who hold the lock no more, have said that their bodies have
+    /// stopped: a lease may have ended, or another may have taken the lock, while a body runs on. Waits for
+    /// at most a command timeout.
     async fn have_all(&mut self) -> bool {
         let deadline = deadline_in(self.context.command_timeout);
         let can_answer = |it: &ClaimInfo| request(self.key, it, self.options).is_some();
@@ -194,7 +197,8 @@ impl Stopping<'_> {
         token.is_some_and(|token| self.stopped.contains(&token))
     }
 
-    /// Hears answers until then, or until one comes that is awaited. `gone`: none that is meant holds the lock any more.
+    /// Hears answers until then, or until one comes that is awaited. `gone`: none that is meant holds the
+    /// lock any more.
     async fn hear(&mut self, until: Instant, gone: bool, is_awaited: impl Fn(&Self) -> bool) {
         let io = self.context.io;
         let heard = async {
@@ -305,8 +309,8 @@ fn was_taken(taken: &Taken) -> bool {
     taken.held || taken.pinned
 }
 
-/// Returns the greatest number of those that were drawn against a holder. If a lock had been released by then, others
-/// may have it with a number below the one that was drawn.
+/// Returns the greatest number of those that were drawn against a holder. If a lock had been released by
+/// then, others may have it with a number below the one that was drawn.
 fn greatest(all: &[Taken]) -> u64 {
     let taken = all.iter().filter(|taken| was_taken(taken));
     let numbers = taken.map(|taken| taken.fencing_token);

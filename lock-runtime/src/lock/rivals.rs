@@ -28,8 +28,9 @@ impl ReportedHolds<'_> {
         ReportedHolds(holds)
     }
 
-    /// Returns the claims that a process has reported to hold the lock after another one, with which they do not share it, had
-    /// begun to. Both times are ages by the clock of the server, so what was reported before a handover does not count.
+    /// Returns the claims that a process has reported to hold the lock after another one, with which they do
+    /// not share it, had begun to. Both times are ages by the clock of the server, so what was reported
+    /// before a handover does not count.
     pub(crate) fn rivals_of(&self, lock: &LockInfo) -> Vec<ClaimInfo> {
         let holders = || lock.holders.iter().filter(|it| it.is_holder());
         let reported = self.0.get(&*lock.key).into_iter().flatten();

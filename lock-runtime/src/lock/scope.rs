@@ -1,9 +1,9 @@
-//! The bodies that the current thread polls, and the locks under which they run: how a nested call learns that
-//! it would wait for itself.
+//! The bodies that the current thread polls, and the locks under which they run: how a nested call learns
+//! that it would wait for itself.
 //!
-//! A body is on the stack only while it is polled, so a spawned task inherits nothing, and neither do the branches
-//! of a `join!` from each other. A task that a body polls itself, like a `LocalSet`, is not part of the body: the
-//! tasks' ids differ.
+//! A body is on the stack only while it is polled, so a spawned task inherits nothing, and neither do the
+//! branches of a `join!` from each other. A task that a body polls itself, like a `LocalSet`, is not part of
+//! the body: the tasks' ids differ.
 
 use crate::limit::Limit;
 use crate::lock::hold::Hold;
@@ -53,8 +53,8 @@ impl Scope {
         })
     }
 
-    /// Puts the body on the stack until the result is dropped, also by a panic. The stack has `scope` meanwhile: a
-    /// clone would cost each poll two atomic operations.
+    /// Puts the body on the stack until the result is dropped, also by a panic. The stack has `scope`
+    /// meanwhile: a clone would cost each poll two atomic operations.
     pub(crate) fn enter(scope: &mut Option<Arc<Scope>>) -> Entered<'_> {
         // A thread that ends polls no body whose nested calls could be found.
         let _ = BODIES.try_with(|bodies| {

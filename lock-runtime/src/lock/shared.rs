@@ -7,7 +7,8 @@ use crate::lock::watchdog::Watchdog;
 use crate::lock::watchdog::renewable::Renewable;
 use std::sync::Arc;
 
-/// State shared by a manager and its holds, with the table of the holds. Dropping the last of them ends the watchdog.
+/// State shared by a manager and its holds, with the table of the holds. Dropping the last of them ends the
+/// watchdog.
 pub(crate) struct Shared<T: ?Sized> {
     pub(crate) context: Arc<Context>,
     pub(crate) releaser: Arc<Releaser>,

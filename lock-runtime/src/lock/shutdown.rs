@@ -4,11 +4,11 @@ use crate::lock::inner::ManagerInner;
 use crate::util::time::deadline_in;
 use std::time::Duration;
 
-/// Grants no more locks, lets the bodies finish within `grace`, cancels the others, and waits until all locks are
-/// released.
+/// Grants no more locks, lets the bodies finish within `grace`, cancels the others, and waits until all locks
+/// are released.
 ///
-/// A canceled body is dropped at its next await, and then its lock is released: never before, or there would be two
-/// holders. Of a body that does not get there, the lease is not renewed any more, and ends.
+/// A canceled body is dropped at its next await, and then its lock is released: never before, or there would
+/// be two holders. Of a body that does not get there, the lease is not renewed any more, and ends.
 pub(crate) async fn shut_down(inner: &ManagerInner, grace: Duration) {
     let ManagerInner {
         context,

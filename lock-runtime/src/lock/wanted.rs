@@ -10,8 +10,8 @@ use tokio::time::Instant;
 /// The time between two looks at the server.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// When the server is looked at for one guard: not all that wait recall the lock. The pace lasts from one wait to the next,
-/// since a `select!` in a loop begins one for each message.
+/// When the server is looked at for one guard: not all that wait recall the lock. The pace lasts from one
+/// wait to the next, since a `select!` in a loop begins one for each message.
 #[derive(Default)]
 pub(crate) struct Looks(Mutex<Pace>);
 

@@ -1,4 +1,5 @@
-//! Metrics with the names of OpenTelemetry's conventions. Keys are never labels, since each would be a series of its own.
+//! Metrics with the names of OpenTelemetry's conventions. Keys are never labels, since each would be a series
+//! of its own.
 
 use crate::error::LostCause;
 use crate::event::{LockEvent, Outcome};
@@ -13,7 +14,8 @@ use std::hash::Hash;
 use std::sync::{Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
-/// Managers measure the ages of their holds and waits. The scenarios under the scheduler are explored without that.
+/// Managers measure the ages of their holds and waits. The scenarios under the scheduler are explored without
+/// that.
 pub(crate) const MEASURES_AGES: bool = cfg!(not(test));
 
 /// The outcome of a call, as a label.
@@ -42,7 +44,8 @@ struct Common {
     margin: Histogram,
 }
 
-/// What was made with a recorder, and is never freed: a recorder may be installed after the first lock was used.
+/// What was made with a recorder, and is never freed: a recorder may be installed after the first lock was
+/// used.
 type Known<K, S> = Lazy<RwLock<HashMap<(usize, K), &'static S>>>;
 
 static SERIES: Known<&'static str, Series> = Lazy::new(RwLock::default);
@@ -158,7 +161,8 @@ pub(crate) fn record(event: &LockEvent<'_>) {
     });
 }
 
-/// Sets the ages of a manager's holds and waits, instead of those before. Of several managers, the oldest count.
+/// Sets the ages of a manager's holds and waits, instead of those before. Of several managers, the oldest
+/// count.
 pub(crate) fn set_ages(manager: ProcessId, ages: Ages) {
     let mut all = AGES.lock().unwrap_or_else(PoisonError::into_inner);
     let before = match ages.is_empty() {
@@ -185,8 +189,9 @@ pub(crate) fn set_ages(manager: ProcessId, ages: Ages) {
     });
 }
 
-/// A guard that holds its lock, a call that waits, or a lock that is kept: one more in a gauge, until it ends. The gauge stays that of the recorder
-/// at the beginning: one that is installed later would fall below 0.
+/// A guard that holds its lock, a call that waits, or a lock that is kept: one more in a gauge, until it
+/// ends. The gauge stays that of the recorder at the beginning: one that is installed later would fall below
+/// 0.
 pub(crate) struct Active(Option<&'static Gauge>);
 
 impl Active {
@@ -338,7 +343,8 @@ mod tests {
         }
     }
 
-    /// A gauge that is slow the first time: it waits until the other thread is done, which may have to wait for it in turn.
+    /// A gauge that is slow the first time: it waits until the other thread is done, which may have to wait
+    /// for it in turn.
     struct Slow {
         value: AtomicU64,
         is_slow: AtomicBool,

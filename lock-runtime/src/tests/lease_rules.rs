@@ -421,8 +421,8 @@ async fn a_lease_ends_while_the_machine_sleeps() {
     );
 }
 
-/// The first try put the new token there, and the next one reached the server late: by the time it had its reply, the
-/// time that the server says was left has passed since it was sent.
+/// The first try put the new token there, and the next one reached the server late: by the time it had its
+/// reply, the time that the server says was left has passed since it was sent.
 #[tokio::test]
 async fn a_downgraded_lease_ends_no_earlier_than_the_one_before() {
     let late = Turn::RequestLate(TTL * 2 / 3);
@@ -539,7 +539,8 @@ fn granted(stage: &Stage, options: LockOptions, lease: Lease) -> Arc<Hold> {
     granted.expect("the lease has not ended")
 }
 
-/// However little time is left, an attempt without a reply leaves time for more, at shorter and shorter intervals.
+/// However little time is left, an attempt without a reply leaves time for more, at shorter and shorter
+/// intervals.
 #[tokio::test]
 async fn a_renewal_is_attempted_several_times_before_the_deadline() {
     let hangs = (Request::Renew, Turn::Hangs);
@@ -747,7 +748,8 @@ impl std::task::Wake for OnWake {
     }
 }
 
-/// A reader that comes as soon as another one has entered from the server queue comes after a writer that waits there.
+/// A reader that comes as soon as another one has entered from the server queue comes after a writer that
+/// waits there.
 #[tokio::test]
 async fn a_reader_after_a_grant_passes_no_writer() {
     let connect = || LockManager::connect("memory://readers-and-a-writer");

@@ -161,7 +161,8 @@ pub(crate) fn not_connected(server: &str, error: &dyn Display) {
     contain(|| warn!(target: TARGET, server, %error, "started without a connection; connecting"));
 }
 
-/// Reports that a server which could not be reached at the start refuses this process now, or is refused by it.
+/// Reports that a server which could not be reached at the start refuses this process now, or is refused by
+/// it.
 pub(crate) fn refused(server: &str, error: &dyn Display) {
     contain(
         || error!(target: TARGET, server, %error, "no lock is granted: the lock server can't be used"),

@@ -10,8 +10,8 @@ use std::thread::{self, Thread};
 use tokio::runtime::Handle;
 use tokio::task::consume_budget;
 
-/// Runs the future, and parks the thread while it waits: the I/O thread does the work meanwhile. Returns `None`, without
-/// polling it, if a runtime polls a task on this thread, or the thread ends.
+/// Runs the future, and parks the thread while it waits: the I/O thread does the work meanwhile. Returns
+/// `None`, without polling it, if a runtime polls a task on this thread, or the thread ends.
 pub(crate) fn block_on<F: Future>(work: F) -> Option<F::Output> {
     if !may_block() {
         return None;
@@ -27,7 +27,8 @@ pub(crate) fn block_on<F: Future>(work: F) -> Option<F::Output> {
     }
 }
 
-/// Returns `false` if other tasks, and perhaps that which holds the lock, could not run while this thread waits.
+/// Returns `false` if other tasks, and perhaps that which holds the lock, could not run while this thread
+/// waits.
 fn may_block() -> bool {
     match Handle::try_current() {
         // It panics where a task hides its budget.
@@ -36,8 +37,9 @@ fn may_block() -> bool {
     }
 }
 
-/// Returns `true` if a runtime polls a task on this thread. It also knows its runtime in `spawn_blocking` and in
-/// `block_in_place`, where it may block, but only tasks have a budget after which they must yield. It is a `u8`.
+/// Returns `true` if a runtime polls a task on this thread. It also knows its runtime in `spawn_blocking` and
+/// in `block_in_place`, where it may block, but only tasks have a budget after which they must yield. It is a
+/// `u8`.
 fn in_task() -> bool {
     let mut context = Context::from_waker(Waker::noop());
     (0..=u8::MAX).any(|_| pin!(consume_budget()).poll(&mut context).is_pending())

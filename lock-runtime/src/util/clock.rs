@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
-/// A reading of two clocks in nanoseconds: the boot clock, which counts sleep of the machine, and the wall clock.
+/// A reading of two clocks in nanoseconds: the boot clock, which counts sleep of the machine, and the wall
+/// clock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Timestamp {
     boot: u64,
@@ -12,8 +13,8 @@ pub(crate) struct Timestamp {
 impl Timestamp {
     /// Returns the time since `earlier`, by the clock that shows more.
     ///
-    /// After a virtual machine was paused or restored, possibly only its wall clock has advanced. A wall clock
-    /// set forward ends leases early, which is safe; set back, it changes nothing.
+    /// After a virtual machine was paused or restored, possibly only its wall clock has advanced. A wall
+    /// clock set forward ends leases early, which is safe; set back, it changes nothing.
     pub(crate) fn elapsed_since(self, earlier: Timestamp) -> Duration {
         let boot = self.boot.saturating_sub(earlier.boot);
         let wall = self.wall.saturating_sub(earlier.wall);
@@ -21,7 +22,8 @@ impl Timestamp {
     }
 }
 
-/// Returns the time of a lease without its margin: clocks run at different rates, and servers round to milliseconds.
+/// Returns the time of a lease without its margin: clocks run at different rates, and servers round to
+/// milliseconds.
 pub(crate) fn without_margin(ttl: Duration) -> Duration {
     ttl.saturating_sub(ttl / 100 + Duration::from_millis(2))
 }

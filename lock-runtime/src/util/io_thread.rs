@@ -22,7 +22,8 @@ use tokio::time::Instant;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct IoThread {
     runtime: &'static Handle,
-    /// The runtime of the caller, if there is one, takes the place of the thread's: a test may have paused its clock.
+    /// The runtime of the caller, if there is one, takes the place of the thread's: a test may have paused
+    /// its clock.
     #[cfg(feature = "testing")]
     yields: bool,
 }
@@ -109,8 +110,8 @@ impl IoThread {
         }
     }
 
-    /// Runs work on this thread, to its end even if the caller leaves. Returns `None` if it has not ended by the deadline,
-    /// or panics.
+    /// Runs work on this thread, to its end even if the caller leaves. Returns `None` if it has not ended by
+    /// the deadline, or panics.
     pub(crate) async fn run_to_end<T: Send + 'static>(
         self,
         deadline: Instant,
@@ -120,8 +121,8 @@ impl IoThread {
         done.ok()?.ok()
     }
 
-    /// Runs the user's work on a thread of its own, which it may block, until the caller leaves. Returns `None` if it
-    /// panics.
+    /// Runs the user's work on a thread of its own, which it may block, until the caller leaves. Returns
+    /// `None` if it panics.
     pub(crate) async fn run_aside<F: Future<Output: Send + 'static>>(
         self,
         begin: impl FnOnce() -> F + Send + 'static,

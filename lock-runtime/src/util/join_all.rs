@@ -7,8 +7,8 @@ use std::task::Poll;
 /// The greatest number of futures that run at once. Each wake-up polls all of these.
 const AT_ONCE: usize = 128;
 
-/// Waits until all futures have completed, of which a limited number runs at once. Returns their outputs in the same
-/// order.
+/// Waits until all futures have completed, of which a limited number runs at once. Returns their outputs in
+/// the same order.
 pub(crate) async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
     let mut waiting: VecDeque<_> = futures.into_iter().map(Box::pin).collect();
     let mut running = Vec::new();

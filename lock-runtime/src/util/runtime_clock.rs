@@ -11,8 +11,8 @@ static RUNTIMES: RwLock<Vec<Id>> = RwLock::new(Vec::new());
 /// Their number: a process without such tests reads nothing else.
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
-/// The clock of a runtime. As long as it exists, the instants and deadlines of this runtime's tasks are readings of that
-/// clock, and those of other runtimes are not.
+/// The clock of a runtime. As long as it exists, the instants and deadlines of this runtime's tasks are
+/// readings of that clock, and those of other runtimes are not.
 #[derive(Debug)]
 pub(crate) struct RuntimeClock {
     runtime: Id,
@@ -34,8 +34,8 @@ impl RuntimeClock {
         }
     }
 
-    /// Returns the time since the clock was created, in nanoseconds. Another thread, which has another clock, never falls
-    /// behind this one: a lease that begins on it must not have ended already.
+    /// Returns the time since the clock was created, in nanoseconds. Another thread, which has another clock,
+    /// never falls behind this one: a lease that begins on it must not have ended already.
     pub(crate) fn elapsed(&self) -> u64 {
         let nanos = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         if current() == Some(self.runtime) {

@@ -1,13 +1,14 @@
 //! The end of a thread: it waits for the work that it has begun for servers.
 //!
-//! Releases in the background run on the I/O thread, which ends with the process. A runtime that ends drops the guards
-//! of its tasks on its workers, or on the thread that drops it, and joins its workers. So if each thread waits at its end
-//! for the work that it has begun, all of it is done before the process ends: on Linux and macOS, the end of `main`
-//! and [`std::process::exit`] also run the destructors of the calling thread's locals, while the other threads still
-//! run. Windows runs them under a lock that the I/O thread may need.
+//! Releases in the background run on the I/O thread, which ends with the process. A runtime that ends drops
+//! the guards of its tasks on its workers, or on the thread that drops it, and joins its workers. So if each
+//! thread waits at its end for the work that it has begun, all of it is done before the process ends: on
+//! Linux and macOS, the end of `main` and [`std::process::exit`] also run the destructors of the calling
+//! thread's locals, while the other threads still run. Windows runs them under a lock that the I/O thread may
+//! need.
 //!
-//! A runtime that is shut down in the background is not joined: its workers may drop guards when `main` has returned. So
-//! the main thread also waits until no lock is in use, and for the pending work of all threads.
+//! A runtime that is shut down in the background is not joined: its workers may drop guards when `main` has
+//! returned. So the main thread also waits until no lock is in use, and for the pending work of all threads.
 
 use std::cell::RefCell;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -17,7 +18,8 @@ use std::time::{Duration, Instant};
 /// The longest time that a thread waits for pending work.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The longest time that the main thread waits for locks that are in use: a guard in a static is never dropped.
+/// The longest time that the main thread waits for locks that are in use: a guard in a static is never
+/// dropped.
 const IN_USE_LIMIT: Duration = Duration::from_millis(500);
 
 /// How much work of all threads is pending.
@@ -61,8 +63,8 @@ impl Drop for AtEnd {
     }
 }
 
-/// Work that a server waits for: a release, or that a place in a queue is left. The thread that begins it waits
-/// at its end until this is dropped.
+/// Work that a server waits for: a release, or that a place in a queue is left. The thread that begins it
+/// waits at its end until this is dropped.
 pub(crate) struct PendingWork(Option<ThreadTally>);
 
 impl PendingWork {

@@ -8,8 +8,8 @@ pub(crate) use crate::util::shuttle::virtual_time::{Sleep, Timeout, sleep_until,
 #[cfg(not(test))]
 pub(crate) use tokio::time::{Sleep, Timeout, sleep_until, timeout_at};
 
-/// Returns the current instant of the I/O thread's clock. The caller's runtime may have another clock: tests pause theirs,
-/// and only those with locks of their own are measured with it.
+/// Returns the current instant of the I/O thread's clock. The caller's runtime may have another clock: tests
+/// pause theirs, and only those with locks of their own are measured with it.
 pub(crate) fn now() -> Instant {
     #[cfg(test)]
     if let Some(now) = crate::util::shuttle::virtual_time::now() {

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Write};
 
-/// Displays a text with escapes for what a terminal would interpret: control characters, line ends, and marks that change the
-/// direction of writing.
+/// Displays a text with escapes for what a terminal would interpret: control characters, line ends, and marks
+/// that change the direction of writing.
 pub(crate) struct Visible<'a>(pub(crate) &'a str);
 
 impl fmt::Display for Visible<'_> {

@@ -1,5 +1,5 @@
-//! What happens to the arguments: the annotated function moves and drops them as the plain one does, and before the
-//! release.
+//! What happens to the arguments: the annotated function moves and drops them as the plain one does, and
+//! before the release.
 
 use std::sync::{LazyLock, Mutex};
 

@@ -1,5 +1,5 @@
-//! The attribute and the runtime refuse the same values. `lock-macros/tests/ui/fail` has the literals just beyond the
-//! ends of each range, which do not compile.
+//! The attribute and the runtime refuse the same values. `lock-macros/tests/ui/fail` has the literals just
+//! beyond the ends of each range, which do not compile.
 
 use std::time::Duration;
 

@@ -144,7 +144,8 @@ impl Options {
         options
     }
 
-    /// Returns the length of a turn. In other engines the first lock with a key may need more than later ones.
+    /// Returns the length of a turn. In other engines the first lock with a key may need more than later
+    /// ones.
     fn time(&self) -> Duration {
         let usual = match self.engine {
             Some(_) => 500,

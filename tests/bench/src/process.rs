@@ -23,8 +23,8 @@ pub fn resident() -> u64 {
     pages.split(' ').nth(1).unwrap().parse::<u64>().unwrap() * PAGE
 }
 
-/// Returns the bytes of the heap that are in use, the allocator's own among them. Those that it keeps for later are
-/// resident as well.
+/// Returns the bytes of the heap that are in use, the allocator's own among them. Those that it keeps for
+/// later are resident as well.
 pub fn heap() -> u64 {
     use malloc_info::info::{SystemType, TotalType};
 

@@ -75,7 +75,8 @@ impl Server {
         }
     }
 
-    /// Returns the time that all calls of a command took so far, within scripts too, without input and output.
+    /// Returns the time that all calls of a command took so far, within scripts too, without input and
+    /// output.
     pub fn time_of(&self, command: &str) -> Duration {
         let info = self.info("commandstats");
         let counts: String = info.get(&format!("cmdstat_{command}")).unwrap_or_default();

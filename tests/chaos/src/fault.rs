@@ -99,8 +99,8 @@ pub enum Kind {
     VacuumHeldUp,
     /// etcd forgets what its keys were before, which watches may still need.
     HistoryCompacted,
-    /// From then on, leases of etcd are revoked when their length has passed since they were granted, kept alive or not: a
-    /// leader that was frozen has that done when it resumes.
+    /// From then on, leases of etcd are revoked when their length has passed since they were granted, kept
+    /// alive or not: a leader that was frozen has that done when it resumes.
     LeasesRevoked,
     /// Somebody asks the holders of a lock to give it up, …
     Ask,

@@ -41,7 +41,8 @@ pub struct Workload {
     pub calls: Vec<CallKind>,
     /// Three of four calls leave the lock to their process, if their kind [may](CallKind::may_be_lazy).
     pub lazy: bool,
-    /// Calls are routed: each worker calls for one key of its own, but with every call of that many for any key.
+    /// Calls are routed: each worker calls for one key of its own, but with every call of that many for any
+    /// key.
     pub strays: Option<u64>,
     /// The kinds for each of the processes that are started first, instead of `calls`; there may be fewer.
     pub first_calls: Vec<Vec<CallKind>>,

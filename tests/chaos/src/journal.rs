@@ -86,7 +86,8 @@ pub enum EventKind {
         answer: Answer,
         number: Option<u64>,
     },
-    /// How many calls resumed a kept lock, and how many locks of the manager were recalled, since it was connected.
+    /// How many calls resumed a kept lock, and how many locks of the manager were recalled, since it was
+    /// connected.
     Counted { resumed: u64, recalled: u64 },
     /// A shutdown begins, with calls under way, whose bodies may finish within `grace`.
     ShutsDown { grace: u64 },

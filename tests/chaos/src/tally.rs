@@ -17,7 +17,8 @@ pub struct Tally {
     pub calls: usize,
     pub holds: usize,
     pub hand_offs: usize,
-    /// Calls that left their lock to their process, and what became of such locks, unless their process was killed.
+    /// Calls that left their lock to their process, and what became of such locks, unless their process was
+    /// killed.
     pub lazy: usize,
     pub resumed: usize,
     pub recalled: usize,

@@ -1,4 +1,5 @@
-//! A schedule as a trace, which [Perfetto](https://ui.perfetto.dev) draws: the calls of each worker, and the faults.
+//! A schedule as a trace, which [Perfetto](https://ui.perfetto.dev) draws: the calls of each worker, and the
+//! faults.
 
 use std::collections::BTreeSet;
 

@@ -27,8 +27,8 @@ const LONGEST_SHUTDOWN: Duration = millis(20_000);
 /// The longest time for which the bodies of a worker that shuts down may finish.
 const LONGEST_GRACE: u64 = 600;
 
-/// For how long a fault may prevent a worker from connecting. Less than the pool waits for its workers, so that the
-/// error is shown.
+/// For how long a fault may prevent a worker from connecting. Less than the pool waits for its workers, so
+/// that the error is shown.
 const LONGEST_FAULT: Duration = millis(60_000);
 
 /// Starts the process. It reports `ready` and, at its end, `over`; its orders are `drop`, which drops its
@@ -282,8 +282,9 @@ fn count(locks: &LockManager, journal: &Journal) {
     journal.write(0, EventKind::Counted { resumed, recalled });
 }
 
-/// Acquires each lock once more when all faults are over; after that nothing of the locks is left. Returns the number of
-/// tasks that stay. A connection that is made just then still begins its task, which ends at once.
+/// Acquires each lock once more when all faults are over; after that nothing of the locks is left. Returns
+/// the number of tasks that stay. A connection that is made just then still begins its task, which ends at
+/// once.
 async fn leave(caller: Arc<Caller>, journal: &Journal, mut rng: Rng) -> usize {
     caller.call_each_once(&mut rng).await;
     timed(caller.locks.shutdown(), journal).await;

@@ -335,7 +335,8 @@ impl Door {
         }
     }
 
-    /// Returns digits: those of all tokens, the letter of the process, the attempt, and the number of the lock.
+    /// Returns digits: those of all tokens, the letter of the process, the attempt, and the number of the
+    /// lock.
     fn name_of(&self, token: Token) -> String {
         let name = format!("00000000000080008{token:?}f{}", self.number);
         match self.rules.limit(token) {

@@ -4,7 +4,8 @@ use crate::server::{Answer, Command, News, PROCESSES, Rules, Server, Token, UNLI
 use Command::*;
 use std::fmt;
 
-/// The requests of each process, in order, the limits of the processes, and the processes without a subscription.
+/// The requests of each process, in order, the limits of the processes, and the processes without a
+/// subscription.
 #[derive(Clone, Copy)]
 pub struct Scene {
     pub name: &'static str,
@@ -401,7 +402,8 @@ impl Trace {
         assert_eq!(self.server.queue().next(), None);
     }
 
-    /// Checks that no more processes were granted the lock, and have not released it, than the limit of one of them.
+    /// Checks that no more processes were granted the lock, and have not released it, than the limit of one
+    /// of them.
     fn check(&self) {
         let mut granted: Vec<(Token, u8)> = Vec::new();
         for step in &self.steps {

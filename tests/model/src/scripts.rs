@@ -11,8 +11,8 @@ pub(crate) struct Scripts {
     pub(crate) renew: String,
     pub(crate) fence: String,
     pub(crate) downgrade: String,
-    /// Returns the visible state: the holders, their leases, the rest of the key's time, the queue, and the number of
-    /// waiters with details.
+    /// Returns the visible state: the holders, their leases, the rest of the key's time, the queue, and the
+    /// number of waiters with details.
     pub(crate) look: String,
     /// Simulates the passing of time by ageing everything that has a time.
     pub(crate) pass: String,

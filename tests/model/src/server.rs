@@ -1,7 +1,7 @@
 //! One lock on a server: each request is one step. Time passes in ticks.
 //!
-//! A lock has one holder, or several that share it. Each has a limit: the greatest number of holders while it is
-//! one of them, itself included.
+//! A lock has one holder, or several that share it. Each has a limit: the greatest number of holders while it
+//! is one of them, itself included.
 
 use std::fmt;
 
@@ -226,7 +226,8 @@ pub struct Holder {
     pub until: Tick,
     /// The number of this hold among all.
     pub tenure: u8,
-    /// The lease is a whole ttl. A shorter one ends within a tick, and so does the time by which the key outlasts it.
+    /// The lease is a whole ttl. A shorter one ends within a tick, and so does the time by which the key
+    /// outlasts it.
     whole: bool,
 }
 
@@ -616,8 +617,8 @@ impl Script<'_> {
         self.stand(token, woken)
     }
 
-    /// Wakes the waiters ahead of the token, if they may enter or if the first is silent. Returns after which time the
-    /// token may enter if they are dead.
+    /// Wakes the waiters ahead of the token, if they may enter or if the first is silent. Returns after which
+    /// time the token may enter if they are dead.
     fn wake_others(&mut self, token: Token) -> Option<Tick> {
         while let Some(first) = self.server.first()
             && first.token != token
@@ -792,8 +793,8 @@ impl Script<'_> {
         })
     }
 
-    /// Grants the lock to the first in the queue, and to those right behind it that fit. Returns `true` if any has
-    /// left the queue.
+    /// Grants the lock to the first in the queue, and to those right behind it that fit. Returns `true` if
+    /// any has left the queue.
     fn hand_on(&mut self) -> bool {
         let (at, lease) = (self.server.now, self.rules.grant);
         let mut changed = false;

@@ -485,8 +485,8 @@ impl Next<'_> {
             let passed = |token: Token| !(has_come(token) || token == asker && leaves);
             let mut before_it = before.queue().take_while(ahead);
             let is_alive = |token: Token| before.alive().any(|alive| alive == token);
-            // A waiter that polls, or replies in time to every message, must not be passed, whatever its entry
-            // says.
+            // A waiter that polls, or replies in time to every message, must not be passed, whatever its
+            // entry says.
             let stays = |token: Token| {
                 token == asker || is_alive(token) && before.hears(token) || !late && lives(token)
             };

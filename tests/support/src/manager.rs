@@ -14,8 +14,8 @@ pub fn silent(config: impl Into<Config>) -> Config {
     config.into().report(Report::Off)
 }
 
-/// Connects, and acquires and releases a lock, so that scripts are loaded and connections open. Retries if a server
-/// does not reply in time.
+/// Connects, and acquires and releases a lock, so that scripts are loaded and connections open. Retries if a
+/// server does not reply in time.
 pub async fn warmed_up(config: impl Into<Config>) -> LockManager {
     let locks = connected(config).await;
     let watch = Instant::now();
@@ -35,7 +35,8 @@ pub async fn use_once(locks: &LockManager, key: &str) {
     guard.release().await.unwrap();
 }
 
-/// Waits until a call for the lock fails for a reason that contains these words: a server may be too slow to say it.
+/// Waits until a call for the lock fails for a reason that contains these words: a server may be too slow to
+/// say it.
 pub async fn until_refused(lock: Lock, words: &str) {
     let refused = async {
         loop {
@@ -72,8 +73,8 @@ pub async fn refusal(config: impl Into<Config>, secret: &str) -> (LockError, Str
     refusal_of(config.into().connect_timeout(millis(5000)), secret).await
 }
 
-/// Returns the error of connecting, and its text with those of its sources. Asserts that neither the error nor the
-/// configuration shows the secret.
+/// Returns the error of connecting, and its text with those of its sources. Asserts that neither the error
+/// nor the configuration shows the secret.
 pub async fn refusal_of(config: Config, secret: &str) -> (LockError, String) {
     assert!(!format!("{config:?}").contains(secret));
     let error = soon(LockManager::connect(config)).await.unwrap_err();
@@ -110,7 +111,8 @@ pub async fn until_pinged(locks: &LockManager) {
     soon(pinged).await;
 }
 
-/// Asserts that pings fail: the first may discover the outage, the second knows of it. Returns how long one took at most.
+/// Asserts that pings fail: the first may discover the outage, the second knows of it. Returns how long one
+/// took at most.
 pub async fn pings_take(locks: &LockManager) -> Duration {
     let mut longest = Duration::ZERO;
     for _ in 0..2 {

@@ -23,7 +23,8 @@ fn first_block(guide: &'static str, title: &str) -> &'static str {
     block.split_once("```").unwrap().0
 }
 
-/// Returns the documented permissions for commands that locks need, and those that the check of the settings needs.
+/// Returns the documented permissions for commands that locks need, and those that the check of the settings
+/// needs.
 pub fn commands() -> [String; 2] {
     let mut users = documented().split("redis-cli ACL SETUSER locks").skip(1);
     [(); 2].map(|()| {

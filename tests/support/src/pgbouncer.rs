@@ -9,8 +9,8 @@ use crate::postgres::url_at;
 use crate::server::{free_port, give_back_port, signal, stop, temporary};
 use crate::time::comes_true;
 
-/// For how many seconds it does not connect to a server that was away. By default these are 15, for which no lock could
-/// be acquired.
+/// For how many seconds it does not connect to a server that was away. By default these are 15, for which no
+/// lock could be acquired.
 const LOGIN_RETRY: u32 = 1;
 
 /// How many connections the clients of one database share.

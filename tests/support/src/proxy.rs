@@ -36,7 +36,8 @@ struct State {
     holds_from: Option<String>,
     /// What the clients have sent on each connection, if that is recorded.
     recorded: Option<Vec<Vec<u8>>>,
-    /// How often the client of each connection sent something after a reply, and whether a reply has come since.
+    /// How often the client of each connection sent something after a reply, and whether a reply has come
+    /// since.
     round_trips: Vec<(usize, bool)>,
     /// How often requests and replies were held.
     held: [usize; 2],
@@ -277,8 +278,8 @@ impl Proxy {
         self.network.state().ended
     }
 
-    /// Returns how often the client of each connection sent something after it had received a reply: once for each
-    /// round trip, if replies are delayed.
+    /// Returns how often the client of each connection sent something after it had received a reply: once for
+    /// each round trip, if replies are delayed.
     pub fn round_trips(&self) -> Vec<usize> {
         let state = self.network.state();
         state.round_trips.iter().map(|(trips, _)| *trips).collect()

@@ -11,8 +11,8 @@ use crate::time::eventually_within;
 /// The name of the master.
 pub const NAME: &str = "mymaster";
 
-/// The longest time that a failover may take on a busy machine once a Sentinel has noticed. A Sentinel that could not
-/// run for 2 s decides nothing for the next 30 s.
+/// The longest time that a failover may take on a busy machine once a Sentinel has noticed. A Sentinel that
+/// could not run for 2 s decides nothing for the next 30 s.
 const FAILOVER: Duration = Duration::from_secs(90);
 
 /// Longer than any master is silent, unless a test kills or freezes it.

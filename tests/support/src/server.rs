@@ -85,8 +85,8 @@ impl Server {
         Self::by(clocks, options)
     }
 
-    /// Starts a server whose wall clock runs at a thousandth of its speed: no lease ends while a test looks at it.
-    /// Linux only.
+    /// Starts a server whose wall clock runs at a thousandth of its speed: no lease ends while a test looks
+    /// at it. Linux only.
     pub fn slow() -> Self {
         let clocks = Clocks::correct();
         clocks.gain(&[Clock::Wall], -999_000);
@@ -389,8 +389,9 @@ impl Server {
         Monitor { lines }
     }
 
-    /// Returns all keys of all databases, except for counters of fencing tokens, for tombstones, which are kept for a
-    /// moment because a request of the claim may still arrive, and for what processes tell of themselves.
+    /// Returns all keys of all databases, except for counters of fencing tokens, for tombstones, which are
+    /// kept for a moment because a request of the claim may still arrive, and for what processes tell of
+    /// themselves.
     pub fn leftovers(&self) -> Vec<String> {
         let keyspace: String = self.query("INFO keyspace");
         let mut connection = self.connect().unwrap();
@@ -544,8 +545,8 @@ pub fn on_disk(prefix: &str) -> TempDir {
     directory.prefix(prefix).tempdir().unwrap()
 }
 
-/// Stops a process, and waits until none of its threads runs: on a busy machine threads may run for long after
-/// the signal was sent.
+/// Stops a process, and waits until none of its threads runs: on a busy machine threads may run for long
+/// after the signal was sent.
 pub fn stop(pid: u32) {
     signal(pid, "STOP");
     let is_stopped = |thread: DirEntry| {

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 use crate::etcd_gateway::ask;
 use crate::time::millis;
 
-/// Revokes each lease when its length has passed since it was first seen, kept alive or not, until this is dropped. No
-/// leader can revoke one sooner.
+/// Revokes each lease when its length has passed since it was first seen, kept alive or not, until this is
+/// dropped. No leader can revoke one sooner.
 pub struct StaleLeader {
     stops: Arc<AtomicBool>,
     revoked: Arc<AtomicUsize>,
@@ -52,8 +52,8 @@ impl Drop for StaleLeader {
     }
 }
 
-/// Revokes the leases that are due. `seen` has when each was first seen, and its length. Returns how many of them
-/// had been kept alive.
+/// Revokes the leases that are due. `seen` has when each was first seen, and its length. Returns how many of
+/// them had been kept alive.
 fn revoke(port: u16, seen: &mut HashMap<String, (Instant, Duration)>) -> Option<usize> {
     let list = ask(port, "lease/leases", "{}").ok()?;
     let now = Instant::now();

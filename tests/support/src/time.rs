@@ -1,5 +1,5 @@
-//! Time in tests. A machine may starve a test for seconds, so no verdict depends on its clock: limits on waiting are
-//! as long as [`PATIENCE`], and a case that is about real time is [`Timed`].
+//! Time in tests. A machine may starve a test for seconds, so no verdict depends on its clock: limits on
+//! waiting are as long as [`PATIENCE`], and a case that is about real time is [`Timed`].
 
 use std::future::Future;
 use std::pin::pin;
@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use lock_runtime::Config;
 
-/// For how long tests wait for what must come. No starved machine takes longer, and a lock with the default ttl of 30 s
-/// is not free by then unless it was released.
+/// For how long tests wait for what must come. No starved machine takes longer, and a lock with the default
+/// ttl of 30 s is not free by then unless it was released.
 pub const PATIENCE: Duration = Duration::from_secs(25);
 
 /// What a [`Timed`] case adds to each promised time for the machine's own delays.
@@ -30,8 +30,8 @@ pub fn patient(config: impl Into<Config>) -> Config {
     config.connect_timeout(PATIENCE).wait(PATIENCE)
 }
 
-/// A case that is about real time, while it runs. If it fails although nothing is wrong, the machine has starved it: it
-/// then says so, and `tests/run.sh` repeats it alone. `tests/README.md` lists all such cases.
+/// A case that is about real time, while it runs. If it fails although nothing is wrong, the machine has
+/// starved it: it then says so, and `tests/run.sh` repeats it alone. `tests/README.md` lists all such cases.
 pub struct Timed {
     starved: Duration,
 }
@@ -119,8 +119,8 @@ pub fn soon<F: Future>(future: F) -> impl Future<Output = F::Output> {
     within(PATIENCE, future)
 }
 
-/// Returns the future's output; panics if it is not ready within `limit`. Only a [`Timed`] case, or one in virtual
-/// time, has a reason for another limit than that of [`soon`].
+/// Returns the future's output; panics if it is not ready within `limit`. Only a [`Timed`] case, or one in
+/// virtual time, has a reason for another limit than that of [`soon`].
 #[track_caller]
 pub fn within<F: Future>(limit: Duration, future: F) -> impl Future<Output = F::Output> {
     let caller = std::panic::Location::caller();

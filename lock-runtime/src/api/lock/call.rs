@@ -38,8 +38,9 @@ impl Lock {
     ///
     /// [`LockError::Busy`] if the lock was held for the whole wait, [`LockError::Unavailable`] if the server
     /// rejected the request or gave no usable reply in that time, [`LockError::InvalidKey`] and
-    /// [`LockError::InvalidOption`] before anything is sent, [`LockError::Unsupported`] if this kind of server lacks an
-    /// option, [`LockError::WouldDeadlock`] if the body that calls this holds the lock, [`LockError::ShuttingDown`] after [`shutdown`](crate::LockManager::shutdown).
+    /// [`LockError::InvalidOption`] before anything is sent, [`LockError::Unsupported`] if this kind of
+    /// server lacks an option, [`LockError::WouldDeadlock`] if the body that calls this holds the lock,
+    /// [`LockError::ShuttingDown`] after [`shutdown`](crate::LockManager::shutdown).
     pub async fn acquire(self) -> Result<LockGuard, LockError> {
         let started = now();
         if let Some(connected) = self.first_connection(started) {
@@ -107,8 +108,8 @@ impl Lock {
         Guarded::new(&guard, body(&guard)).await
     }
 
-    /// Returns the wait for the first connection of a manager that started without one: only then it is known which
-    /// options the server supports. `None` if there is nothing to wait for.
+    /// Returns the wait for the first connection of a manager that started without one: only then it is known
+    /// which options the server supports. `None` if there is nothing to wait for.
     fn first_connection(&self, started: Instant) -> Option<Connected<'_>> {
         let context = &self.inner.as_ref()?.context;
         let wait = self.wait.unwrap_or(context.defaults.wait);

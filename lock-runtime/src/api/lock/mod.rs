@@ -81,14 +81,14 @@ impl Lock {
         }
     }
 
-    /// Shares the lock with other readers: any number of them hold it at the same time, and none beside an exclusive
-    /// holder. Beside holders of [`permits`](Self::permits) of the same key they count, and those of one process that
-    /// share a hold count once.
+    /// Shares the lock with other readers: any number of them hold it at the same time, and none beside an
+    /// exclusive holder. Beside holders of [`permits`](Self::permits) of the same key they count, and those
+    /// of one process that share a hold count once.
     ///
-    /// Readers and writers acquire the lock in their order of arrival; readers that are neighbors in the queue
-    /// enter together. Each reader has a lease of its own: one that crashes delays writers by its own ttl, whatever
-    /// the others renew. A reader whose process holds the lock for reading since a moment ago joins that hold,
-    /// without a request to the server.
+    /// Readers and writers acquire the lock in their order of arrival; readers that are neighbors in the
+    /// queue enter together. Each reader has a lease of its own: one that crashes delays writers by its own
+    /// ttl, whatever the others renew. A reader whose process holds the lock for reading since a moment ago
+    /// joins that hold, without a request to the server.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -107,14 +107,15 @@ impl Lock {
         self
     }
 
-    /// Lets up to `permits` holders share the lock, over all processes: a semaphore. From 1, which is an exclusive
-    /// lock, to 2046.
+    /// Lets up to `permits` holders share the lock, over all processes: a semaphore. From 1, which is an
+    /// exclusive lock, to 2046.
     ///
-    /// Each holder has a lease of its own, so the permit of a holder that crashed is free after its ttl. If holders
-    /// disagree about the number, for example during a deployment, each number is respected as long as a holder
-    /// with that number holds the lock: the lowest one decides. Holders beside each other have no order, so there
-    /// is no [`fencing_token`](crate::LockGuard::fencing_token). With [`min_hold`](Self::min_hold), permits limit a rate.
-    /// In a [quorum](crate::Config::quorum), whose members can't count holders together, a call with permits fails with
+    /// Each holder has a lease of its own, so the permit of a holder that crashed is free after its ttl. If
+    /// holders disagree about the number, for example during a deployment, each number is respected as long
+    /// as a holder with that number holds the lock: the lowest one decides. Holders beside each other have no
+    /// order, so there is no [`fencing_token`](crate::LockGuard::fencing_token). With
+    /// [`min_hold`](Self::min_hold), permits limit a rate. In a [quorum](crate::Config::quorum), whose
+    /// members can't count holders together, a call with permits fails with
     /// [`Unsupported`](crate::LockError::Unsupported).
     ///
     /// ```
@@ -134,8 +135,8 @@ impl Lock {
         self
     }
 
-    /// Keeps the lock for at least this time, even if the guard ends earlier: a job that takes 50 ms does not run
-    /// again on a machine whose timer fires 200 ms later. From 10 ms to 365 days, and no longer than
+    /// Keeps the lock for at least this time, even if the guard ends earlier: a job that takes 50 ms does not
+    /// run again on a machine whose timer fires 200 ms later. From 10 ms to 365 days, and no longer than
     /// [`max_hold`](Self::max_hold); by default the lock is free at once.
     ///
     /// It holds on every path on which the guard ends, except for a crash, which the ttl heals.
@@ -185,9 +186,9 @@ impl Lock {
         self
     }
 
-    /// Sets how [`run`](Self::run) releases the lock: with or without waiting for the server's confirmation. The
-    /// manager's default is [`ReleaseMode::Confirmed`]. With [`ReleaseMode::Lazy`], the lock stays with this process for its
-    /// next call, also when a guard ends that is held by hand.
+    /// Sets how [`run`](Self::run) releases the lock: with or without waiting for the server's confirmation.
+    /// The manager's default is [`ReleaseMode::Confirmed`]. With [`ReleaseMode::Lazy`], the lock stays with
+    /// this process for its next call, also when a guard ends that is held by hand.
     pub fn release_mode(mut self, mode: ReleaseMode) -> Self {
         self.release = Some(mode);
         self
@@ -203,17 +204,18 @@ impl Lock {
     /// the [`fencing_token`](crate::LockGuard::fencing_token).
     ///
     /// Each acquisition and renewal costs one more round trip, from the master to its replicas. While too few
-    /// replicas acknowledge, the lock is [`Unavailable`](crate::LockError::Unavailable), and a held lock is lost
-    /// when its lease expires. In a quorum the number applies to the replicas of each member, and a member
-    /// with too few acknowledgments does not count. The embedded engine has no replicas and ignores this; etcd and
-    /// ZooKeeper, where a majority stores every lock, refuse more than 0. In PostgreSQL, it asks for synchronous standbys.
+    /// replicas acknowledge, the lock is [`Unavailable`](crate::LockError::Unavailable), and a held lock is
+    /// lost when its lease expires. In a quorum the number applies to the replicas of each member, and a
+    /// member with too few acknowledgments does not count. The embedded engine has no replicas and ignores
+    /// this; etcd and ZooKeeper, where a majority stores every lock, refuse more than 0. In PostgreSQL, it
+    /// asks for synchronous standbys.
     pub fn replicas(mut self, replicas: u32) -> Self {
         self.replicas = Some(replicas);
         self
     }
 
-    /// Names what the call locks, in words that have few values, such as `stock:<sku>`: for spans, events and metrics, which
-    /// can't have one series for each key. The attribute does it with its `key`.
+    /// Names what the call locks, in words that have few values, such as `stock:<sku>`: for spans, events and
+    /// metrics, which can't have one series for each key. The attribute does it with its `key`.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -232,7 +234,8 @@ impl Lock {
         self
     }
 
-    /// Says what the call is for, such as the id of a request: for spans and events. The attribute has `label = "<id>"`.
+    /// Says what the call is for, such as the id of a request: for spans and events. The attribute has `label
+    /// = "<id>"`.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};
@@ -249,11 +252,12 @@ impl Lock {
         self
     }
 
-    /// With `true`, a call from a body that holds the lock already runs under that hold, instead of failing with
-    /// [`WouldDeadlock`](crate::LockError::WouldDeadlock). The nested calls of one body take turns; those that read run
-    /// together. The lease, the loss and the fencing token are those of the outer hold, and so are `ttl`,
-    /// `max_hold` and `replicas`; the hold ends with its last guard. A body that reads cannot be entered for
-    /// writing. Spawned tasks are not within the body. Without an outer hold, this is a lock like any other.
+    /// With `true`, a call from a body that holds the lock already runs under that hold, instead of failing
+    /// with [`WouldDeadlock`](crate::LockError::WouldDeadlock). The nested calls of one body take turns;
+    /// those that read run together. The lease, the loss and the fencing token are those of the outer hold,
+    /// and so are `ttl`, `max_hold` and `replicas`; the hold ends with its last guard. A body that reads
+    /// cannot be entered for writing. Spawned tasks are not within the body. Without an outer hold, this is a
+    /// lock like any other.
     ///
     /// ```
     /// # use lock_runtime::{LockError, LockManager};

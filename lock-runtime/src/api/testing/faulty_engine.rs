@@ -14,7 +14,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
-/// How the server of a [`Locks`](crate::testing::Locks) fails: [`Locks::fail_with`](crate::testing::Locks::fail_with).
+/// How the server of a [`Locks`](crate::testing::Locks) fails:
+/// [`Locks::fail_with`](crate::testing::Locks::fail_with).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Fault {

@@ -23,10 +23,11 @@ use std::ops::Deref;
 use std::sync::Arc;
 use tokio::runtime::Handle;
 
-/// The lock manager of a test: with locks of its own, failures on demand, and virtual time. It keeps its locks in this
-/// process.
+/// The lock manager of a test: with locks of its own, failures on demand, and virtual time. It keeps its
+/// locks in this process.
 ///
-/// It is used like a [`LockManager`]; [`manager`](Self::manager) returns one for code that takes it. Clones share one manager.
+/// It is used like a [`LockManager`]; [`manager`](Self::manager) returns one for code that takes it. Clones
+/// share one manager.
 ///
 /// ```
 /// use lock_runtime::testing::Locks;
@@ -68,8 +69,8 @@ impl Locks {
         Locks::with("memory://")
     }
 
-    /// Creates a manager with the options of a service. The URL is `memory://`, or `memory://name` to share the locks with
-    /// others of that name.
+    /// Creates a manager with the options of a service. The URL is `memory://`, or `memory://name` to share
+    /// the locks with others of that name.
     ///
     /// ```
     /// use lock_runtime::Config;
@@ -150,8 +151,8 @@ impl Locks {
     }
 
     /// Makes this the global manager of the thread until the guard is dropped, for annotated functions and
-    /// [`manager`](crate::manager). Use [`scope`](Self::scope) for tasks that run on other threads, as they may in
-    /// `#[tokio::test(flavor = "multi_thread")]`.
+    /// [`manager`](crate::manager). Use [`scope`](Self::scope) for tasks that run on other threads, as they
+    /// may in `#[tokio::test(flavor = "multi_thread")]`.
     ///
     /// ```
     /// use lock_runtime::testing::Locks;
@@ -176,8 +177,8 @@ impl Locks {
         DefaultGuard::set(self.manager.clone())
     }
 
-    /// Makes this the global manager of a future, on whatever thread it is polled. Tasks that it spawns need a scope of their
-    /// own.
+    /// Makes this the global manager of a future, on whatever thread it is polled. Tasks that it spawns need
+    /// a scope of their own.
     ///
     /// ```
     /// # use lock_runtime::testing::Locks;
@@ -198,8 +199,8 @@ impl Locks {
     }
 
     /// Loses the lock: its body is canceled at its next await, and the caller gets
-    /// [`LockError::Lost`](crate::LockError::Lost) with this cause. If the cause is that the lease has ended, or that another
-    /// client has it, the lock is free for others at once.
+    /// [`LockError::Lost`](crate::LockError::Lost) with this cause. If the cause is that the lease has ended,
+    /// or that another client has it, the lock is free for others at once.
     ///
     /// ```
     /// use lock_runtime::LostCause;
@@ -247,7 +248,8 @@ impl Locks {
         }
     }
 
-    /// Acquires the lock as another process, which [faults](Self::fail_with) do not affect, and returns its guard.
+    /// Acquires the lock as another process, which [faults](Self::fail_with) do not affect, and returns its
+    /// guard.
     ///
     /// # Panics
     ///
@@ -315,8 +317,8 @@ impl Locks {
         is_held.await;
     }
 
-    /// Waits until at least `n` calls of this manager wait for the lock. A call that is about to acquire a free lock may be
-    /// one of them, so let another call hold the lock first.
+    /// Waits until at least `n` calls of this manager wait for the lock. A call that is about to acquire a
+    /// free lock may be one of them, so let another call hold the lock first.
     ///
     /// ```
     /// use lock_runtime::testing::Locks;

@@ -1,7 +1,7 @@
 //! Tests of services: every failure on demand, and leases and waits in virtual time.
 //!
-//! Enable the feature `testing` in the dev-dependencies. The [guide](crate::guide::testing) tests a handler with it. In a
-//! test with `#[tokio::test(start_paused = true)]`:
+//! Enable the feature `testing` in the dev-dependencies. The [guide](crate::guide::testing) tests a handler
+//! with it. In a test with `#[tokio::test(start_paused = true)]`:
 //!
 //! ```
 //! use lock_runtime::testing::{Fault, Locks};
@@ -33,15 +33,16 @@
 //!
 //! # Virtual time
 //!
-//! With `#[tokio::test(start_paused = true)]`, which needs tokio's feature `test-util`, the clock of the test's runtime
-//! jumps to the next timer whenever all tasks wait. The leases, waits and renewals of a [`Locks`] run on that clock: a wait
-//! of 60 s ends at once, after 60 s of that clock, and a body that sleeps for a day is renewed all day. Without
-//! `start_paused`, they take their time.
+//! With `#[tokio::test(start_paused = true)]`, which needs tokio's feature `test-util`, the clock of the
+//! test's runtime jumps to the next timer whenever all tasks wait. The leases, waits and renewals of a
+//! [`Locks`] run on that clock: a wait of 60 s ends at once, after 60 s of that clock, and a body that sleeps
+//! for a day is renewed all day. Without `start_paused`, they take their time.
 //!
-//! The clock is that of the runtime in which the `Locks` was created, whose tasks also do the work of the I/O thread. So
-//! create one in each test, use it within that runtime, and connect no other manager there: its timers would run in real
-//! time. Managers of other runtimes in the process are not affected. The instants in errors
-//! ([`LockError::Lost`](crate::LockError::Lost)) and the guards of threads outside of all runtimes use real time.
+//! The clock is that of the runtime in which the `Locks` was created, whose tasks also do the work of the I/O
+//! thread. So create one in each test, use it within that runtime, and connect no other manager there: its
+//! timers would run in real time. Managers of other runtimes in the process are not affected. The instants in
+//! errors ([`LockError::Lost`](crate::LockError::Lost)) and the guards of threads outside of all runtimes use
+//! real time.
 
 mod faulty_engine;
 mod locks;

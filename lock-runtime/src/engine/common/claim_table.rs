@@ -1,5 +1,5 @@
-//! The claims of a process, each from before its first request until it is known to have left the line, and the times
-//! at which those end that nothing renews.
+//! The claims of a process, each from before its first request until it is known to have left the line, and
+//! the times at which those end that nothing renews.
 
 use crate::engine::lease::Lease;
 use crate::engine::token::Token;

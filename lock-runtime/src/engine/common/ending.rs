@@ -52,7 +52,8 @@ impl Ending {
         self.0.send_replace(State::Done(was_in_line));
     }
 
-    /// Waits for the end, which continues if that takes longer or is refused. Returns `true` if the claim was in line.
+    /// Waits for the end, which continues if that takes longer or is refused. Returns `true` if the claim was
+    /// in line.
     pub(crate) async fn finished(
         &self,
         io: IoThread,

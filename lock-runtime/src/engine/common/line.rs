@@ -1,5 +1,5 @@
-//! The claims on one lock in their order: the first of them hold it, as many as their limits allow, and the others
-//! wait.
+//! The claims on one lock in their order: the first of them hold it, as many as their limits allow, and the
+//! others wait.
 
 use crate::engine::request::{QueueStatus, ServerTime};
 use crate::engine::view::{View, ViewedHolder};
@@ -8,7 +8,8 @@ use crate::limit::Limit;
 use crate::lock_info::LeaseInfo;
 use std::time::Duration;
 
-/// The remaining time of the holder in replies to waiters: they need no poll at its end, since they are notified.
+/// The remaining time of the holder in replies to waiters: they need no poll at its end, since they are
+/// notified.
 const NO_EXPIRY_POLL: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// A claim as a server stores it.
@@ -19,8 +20,8 @@ pub(crate) trait Entry {
     fn holder(&self) -> Holder;
 }
 
-/// The claims on a lock, the earliest first. A claim holds the lock if fewer are before it than its limit and each of
-/// theirs allow.
+/// The claims on a lock, the earliest first. A claim holds the lock if fewer are before it than its limit and
+/// each of theirs allow.
 #[derive(Clone, Debug)]
 pub(crate) struct Line<E>(Vec<E>);
 
@@ -87,8 +88,9 @@ impl<E: Entry> Line<E> {
         })
     }
 
-    /// Returns what is to be seen of the lock, with the first waiters, `most` of them at the most. `text` is the token of a
-    /// claim, or what identifies another client. The server ends claims with sessions or leases that have no rest.
+    /// Returns what is to be seen of the lock, with the first waiters, `most` of them at the most. `text` is
+    /// the token of a claim, or what identifies another client. The server ends claims with sessions or
+    /// leases that have no rest.
     pub(crate) fn view(&self, most: usize, text: impl Fn(&E) -> Box<str>) -> View {
         let (holders, waiters) = self.0.split_at(holders(self.0.iter()));
         let holder = |entry| ViewedHolder {
@@ -109,9 +111,9 @@ impl<E: Entry> Line<E> {
         limit.fits(self.0.len(), lowest.unwrap_or(Limit::UNLIMITED))
     }
 
-    /// Returns claims before the one that `is_own` accepts, at least one of which must go, or share the lock, before
-    /// that one can hold it: the one with the lowest limit, and as many others as may hold the lock beside it; or, if
-    /// no limit is lower than its own, that many.
+    /// Returns claims before the one that `is_own` accepts, at least one of which must go, or share the lock,
+    /// before that one can hold it: the one with the lowest limit, and as many others as may hold the lock
+    /// beside it; or, if no limit is lower than its own, that many.
     #[cfg(feature = "zookeeper")]
     pub(crate) fn blockers_of(&self, is_own: impl Fn(&E) -> bool) -> Vec<&E> {
         let Some(at) = self.0.iter().position(is_own) else {
@@ -131,8 +133,8 @@ impl<E: Entry> Line<E> {
         chosen.map(|at| &before[at]).collect()
     }
 
-    /// Returns the one claim without which the claim that `is_own` accepts holds the lock; `None` if it waits for
-    /// others, too.
+    /// Returns the one claim without which the claim that `is_own` accepts holds the lock; `None` if it waits
+    /// for others, too.
     #[cfg(feature = "zookeeper")]
     pub(crate) fn sole_blocker_of(&self, is_own: impl Fn(&E) -> bool) -> Option<&E> {
         let at = self.0.iter().position(&is_own)?;
@@ -144,8 +146,8 @@ impl<E: Entry> Line<E> {
     }
 }
 
-/// Returns how many of the claims hold the lock: each does if the one before it does, and the limits of all up to it
-/// allow that many.
+/// Returns how many of the claims hold the lock: each does if the one before it does, and the limits of all
+/// up to it allow that many.
 fn holders<'a, E: Entry + 'a>(entries: impl Iterator<Item = &'a E>) -> usize {
     let mut lowest = Limit::UNLIMITED;
     let fits = |(count, entry): &(usize, &E)| {
@@ -233,7 +235,8 @@ mod tests {
         }
     }
 
-    /// Whatever claims leave, as long as one of those that a claim waits for does not, it does not hold the lock.
+    /// Whatever claims leave, as long as one of those that a claim waits for does not, it does not hold the
+    /// lock.
     #[test]
     #[cfg(feature = "zookeeper")]
     fn a_claim_waits_for_claims_without_whose_end_it_cannot_hold_the_lock() {

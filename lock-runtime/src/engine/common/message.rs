@@ -45,8 +45,8 @@ impl Dialect {
         })
     }
 
-    /// Parses a message on the channel of recalls. Its name can be guessed, so nothing else counts there: whoever sent a grant
-    /// could give a lock to two holders.
+    /// Parses a message on the channel of recalls. Its name can be guessed, so nothing else counts there:
+    /// whoever sent a grant could give a lock to two holders.
     pub(crate) fn parse_recall(&self, message: &str) -> Option<EngineEvent> {
         let event = self.parse(message)?;
         matches!(event, EngineEvent::Recalled { .. }).then_some(event)

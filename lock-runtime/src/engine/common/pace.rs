@@ -12,16 +12,16 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-/// The timeout of the first try to replace a connection, which doubles with each further one: a try that is never
-/// answered must not cost short leases all their time.
+/// The timeout of the first try to replace a connection, which doubles with each further one: a try that is
+/// never answered must not cost short leases all their time.
 pub(crate) const MIN_TIMEOUT: Duration = Duration::from_millis(250);
 
-/// A connection that breaks sooner is replaced after a pause, so that a server which ends every connection is not
-/// connected to without end.
+/// A connection that breaks sooner is replaced after a pause, so that a server which ends every connection is
+/// not connected to without end.
 const LASTING: Duration = Duration::from_secs(1);
 
-/// The longest of those pauses. They are shorter than those after a failure, since each connection may have carried a
-/// renewal: leases outlast connections that are killed again and again.
+/// The longest of those pauses. They are shorter than those after a failure, since each connection may have
+/// carried a renewal: leases outlast connections that are killed again and again.
 const MAX_REPLACING: Duration = Duration::from_millis(50);
 
 pub(crate) struct Pace {
@@ -48,8 +48,8 @@ pub(crate) struct Pace {
 pub(crate) struct FirstTry(oneshot::Receiver<Result<(), EngineError>>);
 
 impl Pace {
-    /// Begins to connect in the background. `carries` is the purpose of the connections, in words. `handler` is called when
-    /// there is no connection for some time.
+    /// Begins to connect in the background. `carries` is the purpose of the connections, in words. `handler`
+    /// is called when there is no connection for some time.
     pub(crate) fn new(
         (server, carries): (&dyn Display, &'static str),
         min_timeout: Duration,
@@ -72,7 +72,8 @@ impl Pace {
         }
     }
 
-    /// Lets the first try last for the connect timeout, and gives its result to the caller, who reports a failure.
+    /// Lets the first try last for the connect timeout, and gives its result to the caller, who reports a
+    /// failure.
     pub(crate) fn awaited(mut self) -> (Pace, FirstTry) {
         let (first, result) = oneshot::channel();
         self.first = Some(first);
@@ -101,8 +102,8 @@ impl Pace {
         }
     }
 
-    /// Records that the try has failed, and returns why there is no connection now. Only while the engine is opened is a
-    /// rejection final: a server that rejects the password later may accept it again.
+    /// Records that the try has failed, and returns why there is no connection now. Only while the engine is
+    /// opened is a rejection final: a server that rejects the password later may accept it again.
     pub(crate) fn failed(&mut self, error: EngineError) -> EngineError {
         match self.first.take() {
             Some(first) => _ = first.send(Err(error.clone())),

@@ -1,6 +1,7 @@
 //! A connection that is replaced when it breaks.
 //!
-//! A task on the I/O thread makes a new connection when the present one has ended. Nothing is ever sent twice.
+//! A task on the I/O thread makes a new connection when the present one has ended. Nothing is ever sent
+//! twice.
 
 use crate::engine::common::pace::Pace;
 use crate::engine::error::{EngineError, EngineErrorKind};
@@ -80,8 +81,8 @@ impl<C: Kept> Upkeep<C> {
         self.state.borrow().up().cloned()
     }
 
-    /// Returns the connection, or why there is none. Waits while a first try is under way; a patient caller also waits
-    /// while more follow.
+    /// Returns the connection, or why there is none. Waits while a first try is under way; a patient caller
+    /// also waits while more follow.
     pub(crate) async fn connection(&self, is_patient: bool) -> Result<Arc<C>, EngineError> {
         let mut state = self.state.subscribe();
         let settled = state.wait_for(|state| match state {

@@ -14,8 +14,8 @@ use tokio::time::Instant;
 /// The number of the watch; those of claims count from 1 on.
 const WATCH: i64 = i64::MAX;
 
-/// Returns the watch with which each connection begins. It reports what is asked from then on, and not again what an
-/// earlier one has reported; what is asked between the two is lost.
+/// Returns the watch with which each connection begins. It reports what is asked from then on, and not again
+/// what an earlier one has reported; what is asked between the two is lost.
 pub(crate) fn watch(keys: &Keys) -> WatchCreate {
     WatchCreate {
         key: keys.asks(),
@@ -47,7 +47,8 @@ impl Core {
         for entry in written.filter_map(|event| event.kv.as_ref()) {
             (self.handler)(EngineEvent::Asked(beginning(&entry.value)));
         }
-        // Unless the history was compacted, the server has refused the watch: the user has no right to the key.
+        // Unless the history was compacted, the server has refused the watch: the user has no right to the
+        // key.
         if message.canceled
             && message.compact_revision > 0
             && let Some(connection) = self.client.present()

@@ -149,7 +149,8 @@ impl Report {
     }
 }
 
-/// Returns `true` for versions that are too old for this library, and for those of 3.5 before that was repaired.
+/// Returns `true` for versions that are too old for this library, and for those of 3.5 before that was
+/// repaired.
 fn is_old(version: &str) -> bool {
     let mut parts = version
         .split(['.', '-'])

@@ -71,7 +71,8 @@ impl Keys {
         format!("{}::asks", self.prefix).into()
     }
 
-    /// Returns the ranges of the lines of locks whose names have that prefix. No key of a lock begins with a colon.
+    /// Returns the ranges of the lines of locks whose names have that prefix. No key of a lock begins with a
+    /// colon.
     pub(crate) fn lines(&self, prefix: &str) -> Vec<Range> {
         let (first, all) = (self.folder(prefix), self.prefix.clone());
         match first.strip_prefix(&self.prefix) {
@@ -99,7 +100,8 @@ impl Keys {
         (is_name && self.line(&name).0 == key[..=self.prefix.len() + slash]).then_some(name)
     }
 
-    /// Returns a key of a line as people know it, without the prefix. Another client may have written any bytes.
+    /// Returns a key of a line as people know it, without the prefix. Another client may have written any
+    /// bytes.
     pub(crate) fn shown(&self, key: &[u8]) -> Box<str> {
         let rest = key.strip_prefix(self.prefix.as_bytes()).unwrap_or(key);
         String::from_utf8_lossy(rest).into()
@@ -129,7 +131,8 @@ fn start_of(text: &str) -> Bytes {
     }
 }
 
-/// Returns the first key behind all that begin with this text; if that is all keys, what the server takes for their end.
+/// Returns the first key behind all that begin with this text; if that is all keys, what the server takes for
+/// their end.
 fn end_of(text: String) -> Bytes {
     let mut end = text.into_bytes();
     match end.last_mut() {

@@ -1,7 +1,7 @@
 //! Locks in etcd, in the layout of etcd's own locks.
 //!
-//! Each claim is a key under the lock's name, in the order of creation. The first of them hold the lock, as many as
-//! their limits allow; the others follow the line by a watch.
+//! Each claim is a key under the lock's name, in the order of creation. The first of them hold the lock, as
+//! many as their limits allow; the others follow the line by a watch.
 
 pub(crate) mod address;
 mod asks;

@@ -7,7 +7,8 @@ use crate::engine::etcd::wire::messages::{KeyValue, RangeRequest};
 use crate::engine::operations::Reading;
 use prost::bytes::Bytes;
 
-/// The greatest number of keys in a page: a server stores no key and value of more than 1.5 MiB, unless it is configured to.
+/// The greatest number of keys in a page: a server stores no key and value of more than 1.5 MiB, unless it is
+/// configured to.
 const PAGE: usize = 32;
 
 /// What is left to read of a range, in the order of the keys.

@@ -1,5 +1,5 @@
-//! The reports of processes: a key of each, which ends with the lease of its connection's epoch. So it is kept
-//! alive without a request of its own, and stored again when there is another connection.
+//! The reports of processes: a key of each, which ends with the lease of its connection's epoch. So it is
+//! kept alive without a request of its own, and stored again when there is another connection.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::EtcdEngine;
@@ -12,7 +12,8 @@ use prost::bytes::Bytes;
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// The greatest number of reports in one reply: a server stores no value of more than 1.5 MiB, unless it is configured to.
+/// The greatest number of reports in one reply: a server stores no value of more than 1.5 MiB, unless it is
+/// configured to.
 const AT_ONCE: usize = 32;
 
 impl EtcdEngine {

@@ -1,4 +1,5 @@
-//! Taking a lock from a holder: its key is deleted. No claim enters a line twice under one token, so it is taken for good.
+//! Taking a lock from a holder: its key is deleted. No claim enters a line twice under one token, so it is
+//! taken for good.
 
 use crate::engine::common::line::{Line, Place};
 use crate::engine::error::{EngineError, EngineErrorKind};
@@ -29,8 +30,8 @@ impl EtcdEngine {
 }
 
 impl Core {
-    /// Takes the lock from the claim that [`view`](Core::view) shows by that token, and draws a fencing token. A claim of
-    /// this library that waits is taken out of the line, too.
+    /// Takes the lock from the claim that [`view`](Core::view) shows by that token, and draws a fencing
+    /// token. A claim of this library that waits is taken out of the line, too.
     pub(crate) async fn take(
         self: Arc<Self>,
         line: Range,
@@ -61,7 +62,8 @@ impl Core {
         Err(too_busy())
     }
 
-    /// Deletes the key of a claim, and draws a number, in one transaction. Returns `None` if the claim has changed.
+    /// Deletes the key of a claim, and draws a number, in one transaction. Returns `None` if the claim has
+    /// changed.
     async fn take_out(&self, line: &Range, claim: &KeyValue) -> Result<Option<Taken>, EngineError> {
         let key = &claim.key;
         let fence = PutRequest {

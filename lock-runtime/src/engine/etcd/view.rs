@@ -40,8 +40,8 @@ impl EtcdEngine {
 }
 
 impl Core {
-    /// Looks at locks, and at their first waiters. It reads the whole lines as of now, since who holds a lock depends on the
-    /// limits of all.
+    /// Looks at locks, and at their first waiters. It reads the whole lines as of now, since who holds a lock
+    /// depends on the limits of all.
     pub(crate) async fn views(
         self: Arc<Self>,
         lines: Vec<Range>,

@@ -201,7 +201,8 @@ impl MemoryEngine {
     }
 }
 
-/// Wakes the waiters before the claim if the first of them may enter, too. Returns how long they have to respond.
+/// Wakes the waiters before the claim if the first of them may enter, too. Returns how long they have to
+/// respond.
 fn wake_fitting(state: &mut State, claim: &Claim, now: Timestamp) -> Option<Duration> {
     let first = state.queue(&claim.name).front().map(|first| first.token)?;
     (first != claim.token && state.fits(&claim.name, first.limit(), now)).then(|| {
@@ -210,8 +211,9 @@ fn wake_fitting(state: &mut State, claim: &Claim, now: Timestamp) -> Option<Dura
     })
 }
 
-/// Returns after which time the claim may enter if the waiters at the front, which cannot enter beside the holders, are
-/// dead; `None` if there are none. If the first has been silent for too long, all ahead of the claim are woken.
+/// Returns after which time the claim may enter if the waiters at the front, which cannot enter beside the
+/// holders, are dead; `None` if there are none. If the first has been silent for too long, all ahead of the
+/// claim are woken.
 fn pass_silent(state: &mut State, claim: &Claim, now: Timestamp) -> Option<Duration> {
     while let Some(first) = state.queue(&claim.name).front().map(|first| first.token)
         && first != claim.token
@@ -237,8 +239,8 @@ fn pass_silent(state: &mut State, claim: &Claim, now: Timestamp) -> Option<Durat
     None
 }
 
-/// Returns the time until a lease ends that keeps the claim from acquiring the lock: the last one, or among those
-/// that share the lock like the claim, the first one.
+/// Returns the time until a lease ends that keeps the claim from acquiring the lock: the last one, or among
+/// those that share the lock like the claim, the first one.
 fn time_in_the_way(state: &mut State, claim: &Claim, now: Timestamp) -> Duration {
     let held = state.holders(&claim.name, now).iter();
     let shared = |holder: &Holder| holder.token.is_some_and(|it| !it.limit().is_exclusive());

@@ -53,8 +53,8 @@ pub(crate) struct Waiter {
 }
 
 impl Store {
-    /// Returns the store of that name, which the whole process shares; without a name, returns a new one. Leases of a
-    /// new store are measured with `clock`.
+    /// Returns the store of that name, which the whole process shares; without a name, returns a new one.
+    /// Leases of a new store are measured with `clock`.
     pub(crate) fn open(name: &str, clock: Clock) -> Arc<Store> {
         static STORES: Lazy<Mutex<HashMap<String, Weak<Store>>>> = Lazy::new(Mutex::default);
 
@@ -217,8 +217,8 @@ impl State {
         }
     }
 
-    /// Grants the lock to the first waiter that is alive, and to those right behind it, as long as each fits beside
-    /// the holders. Returns `true` if any waiter has left the queue.
+    /// Grants the lock to the first waiter that is alive, and to those right behind it, as long as each fits
+    /// beside the holders. Returns `true` if any waiter has left the queue.
     pub(crate) fn grant_next(&mut self, name: &Arc<str>, now: Timestamp) -> bool {
         let at = self.server_time(now);
         let mut changed = false;
@@ -308,8 +308,8 @@ pub(crate) fn notify_front(queue: &mut VecDeque<Waiter>, now: Timestamp) {
     }
 }
 
-/// Notifies all waiters before the claim to poll at once: a waiter that does not poll soon counts as dead. Dead
-/// waiters leave the queue.
+/// Notifies all waiters before the claim to poll at once: a waiter that does not poll soon counts as dead.
+/// Dead waiters leave the queue.
 pub(crate) fn wake_before(queue: &mut VecDeque<Waiter>, claim: Token, now: Timestamp) {
     let before = queue.iter().take_while(|waiter| waiter.token != claim);
     let mut before = before.count();

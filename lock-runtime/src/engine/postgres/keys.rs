@@ -1,4 +1,5 @@
-//! The names of locks as the tables store them: text that people can read, without NUL, and short enough for an index.
+//! The names of locks as the tables store them: text that people can read, without NUL, and short enough for
+//! an index.
 
 use sha2::{Digest, Sha256};
 use std::borrow::Cow;

@@ -14,8 +14,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::Type;
 
 impl PostgresEngine {
-    /// Looks at locks, and at their first waiters, `most` of them at the most. A holder whose lease has ended is one as long as
-    /// a transaction pins it.
+    /// Looks at locks, and at their first waiters, `most` of them at the most. A holder whose lease has ended
+    /// is one as long as a transaction pins it.
     pub(crate) async fn views(
         &self,
         names: &[Arc<str>],
@@ -50,8 +50,8 @@ fn view(row: &Row) -> Result<View, EngineError> {
 }
 
 impl PostgresEngine {
-    /// Returns the names of locks that begin so, `most` of them at the most. Of a long one it is another name of the same lock,
-    /// with the same beginning.
+    /// Returns the names of locks that begin so, `most` of them at the most. Of a long one it is another name
+    /// of the same lock, with the same beginning.
     pub(crate) async fn names(
         &self,
         prefix: &str,

@@ -12,7 +12,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl RedisEngine {
-    /// Sends a request again, with the source of its script, if it failed because the server did not know that.
+    /// Sends a request again, with the source of its script, if it failed because the server did not know
+    /// that.
     pub(crate) async fn send_source<'a>(
         &self,
         lock: &str,

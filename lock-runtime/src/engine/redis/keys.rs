@@ -79,7 +79,8 @@ impl Keys {
         [&self.prefix, "::never"].concat()
     }
 
-    /// Returns such a key in that slot of a cluster, unless a hash tag in the prefix puts all keys into another.
+    /// Returns such a key in that slot of a cluster, unless a hash tag in the prefix puts all keys into
+    /// another.
     pub(crate) fn never_in(&self, slot: u16) -> String {
         self.never() + &self.tag(slot)
     }

@@ -9,8 +9,9 @@ use redis::Value;
 use tokio::time::Instant;
 
 impl RedisEngine {
-    /// Sends each master a write that changes nothing: its key never exists. A server refuses it where it refuses locks:
-    /// if it is a replica, has too few of them, has no memory left, or cannot write to its disk.
+    /// Sends each master a write that changes nothing: its key never exists. A server refuses it where it
+    /// refuses locks: if it is a replica, has too few of them, has no memory left, or cannot write to its
+    /// disk.
     pub(crate) async fn ping(&self, deadline: Instant) -> Result<(), EngineError> {
         let slots = self.router.a_slot_of_each_master().into_iter();
         let pings = slots.map(async |slot| {

@@ -17,7 +17,8 @@ use tokio::time::Instant;
 /// The greatest number of reports that one request reads.
 const A_PAGE: usize = 100;
 
-/// A process, its report, and the milliseconds since it was stored. Another client may have written any bytes.
+/// A process, its report, and the milliseconds since it was stored. Another client may have written any
+/// bytes.
 type Row = (Vec<u8>, Vec<u8>, u64);
 
 impl RedisEngine {
@@ -65,8 +66,8 @@ impl RedisEngine {
         Ok(found)
     }
 
-    /// Returns the number of processes that a page lists, and their reports. The page is that of the `ids`, or without any
-    /// the one that follows the latest `from`.
+    /// Returns the number of processes that a page lists, and their reports. The page is that of the `ids`,
+    /// or without any the one that follows the latest `from`.
     async fn page(
         &self,
         from: usize,

@@ -51,7 +51,8 @@ impl RedisEngine {
         views.into_iter().map(|(_, sight)| parse(sight)).collect()
     }
 
-    /// Returns the token that a view shows as that text, as it is stored: another client may have written any bytes.
+    /// Returns the token that a view shows as that text, as it is stored: another client may have written any
+    /// bytes.
     pub(crate) async fn stored_token(
         &self,
         name: &str,
@@ -106,8 +107,8 @@ impl RedisEngine {
         reply.await
     }
 
-    /// Returns the names, with that prefix, of locks that are held or waited for, `most` of them at the most. Every master
-    /// looks at all of its keys, in steps between which it carries out other requests.
+    /// Returns the names, with that prefix, of locks that are held or waited for, `most` of them at the most.
+    /// Every master looks at all of its keys, in steps between which it carries out other requests.
     pub(crate) async fn names(
         &self,
         prefix: &str,

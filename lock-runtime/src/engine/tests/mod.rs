@@ -1,5 +1,6 @@
-//! What people see of the locks and do to them, which no public call does as it is done here: each case is written once and
-//! runs on all engines, and each engine adds its own. `LOCK_CASES=take::` chooses cases by their names.
+//! What people see of the locks and do to them, which no public call does as it is done here: each case is
+//! written once and runs on all engines, and each engine adds its own. `LOCK_CASES=take::` chooses cases by
+//! their names.
 
 mod asks;
 mod names;

@@ -202,7 +202,8 @@ impl Peer {
         }
     }
 
-    /// Waits for the next event because of which the claim should ask for the lock; at a quorum, not for long.
+    /// Waits for the next event because of which the claim should ask for the lock; at a quorum, not for
+    /// long.
     pub(crate) async fn until_notified(&mut self, claim: &Claim) {
         let is_at_quorum = self.is_at_quorum;
         let notified = self.next(|event| match event {
@@ -247,7 +248,8 @@ impl Peer {
         .await
     }
 
-    /// Awaits an ask with that text, which comes next. Those that come from several members may repeat earlier ones.
+    /// Awaits an ask with that text, which comes next. Those that come from several members may repeat
+    /// earlier ones.
     pub(crate) async fn hears(&mut self, text: &str) {
         loop {
             let asked = self.asked().await;

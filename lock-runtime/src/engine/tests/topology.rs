@@ -14,8 +14,8 @@ pub(crate) struct Topology {
     pub(crate) engine: Arc<dyn Any + Send + Sync>,
     /// Returns the configuration of the space with that prefix.
     pub(crate) configure: fn(&[String], &str) -> Config,
-    /// `true` if several servers reply: an ask may come several times, a waiter has to poll, and no member knows a token
-    /// whose lock was taken.
+    /// `true` if several servers reply: an ask may come several times, a waiter has to poll, and no member
+    /// knows a token whose lock was taken.
     pub(crate) is_quorum: bool,
     /// `true` if foreign bytes may be read.
     pub(crate) has_servers: bool,
@@ -25,8 +25,8 @@ pub(crate) struct Topology {
     pub(crate) refuses_far: bool,
     /// `true` if a waiter can be taken from the queue.
     pub(crate) takes_waiters: bool,
-    /// `true` if claims are entries in a line, which only their process makes: their numbers count what the server writes,
-    /// and a report ends with its process.
+    /// `true` if claims are entries in a line, which only their process makes: their numbers count what the
+    /// server writes, and a report ends with its process.
     pub(crate) has_lines: bool,
 }
 
@@ -61,7 +61,8 @@ impl Topology {
         (self.configure)(&self.servers.urls(), prefix)
     }
 
-    /// Returns the configuration of a process whose network can fail; `None` if it finds other ways to the servers.
+    /// Returns the configuration of a process whose network can fail; `None` if it finds other ways to the
+    /// servers.
     pub(crate) fn over_a_network(&self, prefix: &str) -> Option<(Network, Config)> {
         let network = Network::to(&*self.servers, &self.servers.ports(), Proxy::to)?;
         let config = (self.configure)(&network.urls, prefix);

@@ -1,7 +1,8 @@
 //! Asking all processes that listen, by the data of a node on which each has a watch.
 //!
-//! A watch fires once, and may stand for several changes. So the node keeps the last asks, each behind an identity of its
-//! own, and a process that is notified reads all of them, with the next watch: those that it has not read before are new.
+//! A watch fires once, and may stand for several changes. So the node keeps the last asks, each behind an
+//! identity of its own, and a process that is notified reads all of them, with the next watch: those that it
+//! has not read before are new.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EngineEvent;
@@ -52,8 +53,8 @@ impl ZooKeeperEngine {
     }
 }
 
-/// Delivers what others ask until there are no claims any more, in the session of the locks with that ttl. What was asked
-/// before is not delivered.
+/// Delivers what others ask until there are no claims any more, in the session of the locks with that ttl.
+/// What was asked before is not delivered.
 async fn listen(claims: Weak<Claims>, ttl: Duration) {
     let mut known: Option<Vec<String>> = None;
     let pauses = || Backoff::new(Duration::from_millis(50), Duration::from_secs(1));

@@ -99,8 +99,8 @@ fn is_refused(c: char) -> bool {
     )
 }
 
-/// Encodes text as one component of a path: what ZooKeeper does not allow in it becomes the hexadecimal digits of its
-/// UTF-8 bytes behind percent signs.
+/// Encodes text as one component of a path: what ZooKeeper does not allow in it becomes the hexadecimal
+/// digits of its UTF-8 bytes behind percent signs.
 fn encode(text: &str) -> String {
     if text.is_empty() {
         return "%".to_owned();

@@ -1,8 +1,8 @@
 //! Locks in ZooKeeper.
 //!
-//! A lock is a node, and its claims are ephemeral children in the order of their numbers: the layout of Curator's
-//! `InterProcessMutex`, which therefore queues in the same line. A claim's limit is in the name of its node, so the
-//! list of the children says who holds the lock, and every client finds the same.
+//! A lock is a node, and its claims are ephemeral children in the order of their numbers: the layout of
+//! Curator's `InterProcessMutex`, which therefore queues in the same line. A claim's limit is in the name of
+//! its node, so the list of the children says who holds the lock, and every client finds the same.
 
 pub(crate) mod address;
 pub(crate) mod asks;

@@ -5,8 +5,8 @@ use crate::engine::zookeeper::ZooKeeperEngine;
 use tokio::time::Instant;
 
 impl ZooKeeperEngine {
-    /// Proves the session of the locks with the default ttl. That is a write, since a server without a leader replies to
-    /// reads for a while.
+    /// Proves the session of the locks with the default ttl. That is a write, since a server without a leader
+    /// replies to reads for a while.
     pub(crate) async fn ping(&self, deadline: Instant) -> Result<(), EngineError> {
         let claims = self.claims.clone();
         let session = claims.sessions.of(self.default_ttl);

@@ -1,5 +1,5 @@
-//! Nodes whose data are the last texts that were added to them: processes read all of these, so that none is missed although
-//! one notification may stand for several.
+//! Nodes whose data are the last texts that were added to them: processes read all of these, so that none is
+//! missed although one notification may stand for several.
 
 use crate::engine::zookeeper::conn::session::Session;
 use crate::engine::zookeeper::keys::parent;

@@ -38,8 +38,8 @@ impl ZooKeeperEngine {
         self.claims.run(deadline, stored).await
     }
 
-    /// Returns those of these processes, or of all, that have reported. Those are skipped that this user may not read, unless
-    /// there are no others.
+    /// Returns those of these processes, or of all, that have reported. Those are skipped that this user may
+    /// not read, unless there are no others.
     pub(crate) async fn reports(
         &self,
         of: Option<&[ProcessId]>,

@@ -15,8 +15,8 @@ use crate::limit::Limit;
 use tokio::time::Instant;
 
 impl ZooKeeperEngine {
-    /// Deletes the claim's node in a transaction whose id is the fencing token. A claim that waits loses its place. No claim
-    /// whose node is gone enters the line again.
+    /// Deletes the claim's node in a transaction whose id is the fencing token. A claim that waits loses its
+    /// place. No claim whose node is gone enters the line again.
     pub(crate) async fn take(
         &self,
         name: &str,

@@ -19,8 +19,9 @@ const WINDOW: usize = 256;
 impl ZooKeeperEngine {
     /// Looks at locks, and at their first waiters, in the session of the locks with the default ttl.
     ///
-    /// It sees all that was done before it, since the server first catches up with the leader. No write proves that this
-    /// leader still is one: for the seconds that a replaced one takes to notice, a view may show the past.
+    /// It sees all that was done before it, since the server first catches up with the leader. No write
+    /// proves that this leader still is one: for the seconds that a replaced one takes to notice, a view may
+    /// show the past.
     pub(crate) async fn views(
         &self,
         names: &[Arc<str>],
@@ -45,7 +46,8 @@ impl ZooKeeperEngine {
             .collect())
     }
 
-    /// Returns the names of locks whose nodes have children. The node of a lock stays for a while when it is free.
+    /// Returns the names of locks whose nodes have children. The node of a lock stays for a while when it is
+    /// free.
     pub(crate) async fn names(
         &self,
         prefix: &str,

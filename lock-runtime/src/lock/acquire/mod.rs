@@ -103,8 +103,8 @@ impl Acquire {
         self.inner.queues.is_unused(&self.name)
     }
 
-    /// Tries to acquire the lock and those of that name in one request, until one of them is not available. Returns
-    /// the guards of those acquired, or `None` if the first is not available.
+    /// Tries to acquire the lock and those of that name in one request, until one of them is not available.
+    /// Returns the guards of those acquired, or `None` if the first is not available.
     pub(crate) async fn try_together(
         &self,
         others: Arc<[Arc<str>]>,
@@ -135,8 +135,8 @@ impl Acquire {
         }
     }
 
-    /// Lets other tasks run from time to time: a task whose calls only resume kept locks would never do so. Before the lock
-    /// is taken, which the call would hold until it is polled again.
+    /// Lets other tasks run from time to time: a task whose calls only resume kept locks would never do so.
+    /// Before the lock is taken, which the call would hold until it is polled again.
     async fn let_others_run(&self) {
         if self.options.is_lazy() {
             consume_budget().await;

@@ -37,8 +37,8 @@ impl Acquire {
         OuterHold::find(self.inner.shared.manager(), &self.name)
     }
 
-    /// Joins the hold under which the running body runs. Its nested calls take turns; those that read have theirs
-    /// together.
+    /// Joins the hold under which the running body runs. Its nested calls take turns; those that read have
+    /// theirs together.
     pub(super) async fn acquire_within_body(
         &self,
         deadline: Instant,

@@ -69,7 +69,8 @@ impl Acquire {
                         replication_error = Some(error.clone());
                     }
                     if was_last || self.is_final(&error) {
-                        // A replication error is more specific than that of the last try, which has the least time.
+                        // A replication error is more specific than that of the last try, which has the least
+                        // time.
                         return Err(self.unavailable(replication_error.unwrap_or(error)));
                     }
                 }
@@ -130,8 +131,8 @@ impl Acquire {
         !error.is_retryable() || (self.wait.is_zero() && ends_single_try)
     }
 
-    /// Returns the guard of a lock that the server has granted to a request sent at `sent`. Returns `None`, and releases
-    /// the lock, if its lease has ended.
+    /// Returns the guard of a lock that the server has granted to a request sent at `sent`. Returns `None`,
+    /// and releases the lock, if its lease has ended.
     fn granted(&self, claim: Claim, sent: Timestamp) -> Option<HoldGuard> {
         let (inner, options) = (&*self.inner, self.options);
         let lease = inner.context.engine.lease(claim.token, sent, options.ttl);

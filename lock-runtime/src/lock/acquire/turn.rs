@@ -19,8 +19,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// How long readers wait for the result of another reader's try. It may need more than they do, and its caller may poll
-/// it late.
+/// How long readers wait for the result of another reader's try. It may need more than they do, and its
+/// caller may poll it late.
 const READ_TRY: Duration = Duration::from_millis(50);
 
 /// A call that has entered the local queue, or had no need to.
@@ -30,8 +30,8 @@ enum Entered {
 }
 
 impl Acquire {
-    /// Acquires the lock, or waits until it is the call's turn. Returns `None` if the lock was not picked up in time,
-    /// since the call was not polled.
+    /// Acquires the lock, or waits until it is the call's turn. Returns `None` if the lock was not picked up
+    /// in time, since the call was not polled.
     pub(super) async fn wait_for_turn(
         &self,
         has_tried: bool,
@@ -130,8 +130,8 @@ impl Acquire {
         }
     }
 
-    /// Returns a function that starts the task which waits in the server queue, with that place. If it is not called,
-    /// another claim of this process waits, and the place is left.
+    /// Returns a function that starts the task which waits in the server queue, with that place. If it is not
+    /// called, another claim of this process waits, and the place is left.
     fn start(&self, reserved: Option<ReservedPlace>) -> impl FnOnce() -> Arc<Inbox<ClaimEvent>> {
         let (inner, limit) = (&self.inner, self.options.limit);
         move || remote_wait::spawn(inner.clone(), self.name.clone(), limit, reserved)

@@ -6,7 +6,8 @@ use crate::lock::hold::Hold;
 use crate::util::time;
 
 impl Hold {
-    /// Returns a number greater than that of every earlier hold. Guards that own the hold together have the same.
+    /// Returns a number greater than that of every earlier hold. Guards that own the hold together have the
+    /// same.
     pub(crate) async fn fencing_token(&self) -> Result<u64, LockError> {
         if let Some(token) = self.known_fencing_token() {
             return self.check_lost().map_or(Ok(token), Err);

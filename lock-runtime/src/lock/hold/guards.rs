@@ -17,8 +17,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl Hold {
-    /// Offers a granted lock to another waiter, since the one before left before it received the hold. Returns `false`
-    /// if the lease has ended, or cannot have these options: renewals for the waiter before may be in flight.
+    /// Offers a granted lock to another waiter, since the one before left before it received the hold.
+    /// Returns `false` if the lease has ended, or cannot have these options: renewals for the waiter before
+    /// may be in flight.
     pub(crate) fn offer_again(self: &Arc<Self>, options: LockOptions) -> bool {
         let times = (time::now(), self.now());
         let mut state = self.state();
@@ -38,7 +39,8 @@ impl Hold {
         let now = self.now();
         let mut state = self.state();
         let limits = self.context().handoff;
-        // A reader waits because a writer came before it: perhaps one of another process, which it must not pass.
+        // A reader waits because a writer came before it: perhaps one of another process, which it must not
+        // pass.
         let may_pass = self.limit() != Limit::UNLIMITED && !options.is_of_several;
         // Others would have recalled it.
         let remote_waiters = remote_waiters.or(state.is_in_tenure().then_some(false));
@@ -60,8 +62,9 @@ impl Hold {
         true
     }
 
-    /// Adds the guard of a reader beside those that own this read hold, without a request to the server. Returns
-    /// `false` if that is not allowed: writers may wait on the server, so the limits of local handoff apply.
+    /// Adds the guard of a reader beside those that own this read hold, without a request to the server.
+    /// Returns `false` if that is not allowed: writers may wait on the server, so the limits of local handoff
+    /// apply.
     pub(crate) fn try_join(&self, options: LockOptions) -> bool {
         let now = self.now();
         let mut state = self.state();
@@ -94,8 +97,8 @@ impl Hold {
         state.retain_until = state.retain_until.max(Some(deadline_in(min_hold)));
     }
 
-    /// Reports a loss by that record, as long as its guard owns the hold: also one that was noticed before its caller had
-    /// the guard.
+    /// Reports a loss by that record, as long as its guard owns the hold: also one that was noticed before
+    /// its caller had the guard.
     pub(crate) fn report_loss_by(&self, record: &Arc<GuardRecord>) {
         let mut state = self.state();
         match state.phase.loss() {
@@ -122,8 +125,8 @@ impl Hold {
         is_last
     }
 
-    /// Gives the hold to a new guard. Returns `false`, and changes nothing, if the lease cannot have its ttl. `times` are
-    /// the same point in time.
+    /// Gives the hold to a new guard. Returns `false`, and changes nothing, if the lease cannot have its ttl.
+    /// `times` are the same point in time.
     fn begin_guard(
         self: &Arc<Self>,
         state: &mut State,
@@ -185,8 +188,8 @@ impl State {
             .flatten()
             .min_by_key(|(limit, _)| limit.remaining(now))
             .map(Box::new);
-        // Without renewal, a lease is renewed only to correct its length: that of a grant is shorter, and that
-        // of the previous guard may be longer.
+        // Without renewal, a lease is renewed only to correct its length: that of a grant is shorter, and
+        // that of the previous guard may be longer.
         let expected = Lease::from_request(now, options.ttl).remaining(now);
         let tolerance = options.ttl / 10 + Duration::from_millis(5);
         if remaining > expected + tolerance {

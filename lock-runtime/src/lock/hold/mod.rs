@@ -1,5 +1,5 @@
-//! One held lock, from the server's grant until the last guard has ended. Within the process it may be handed from
-//! guard to guard, and a read hold may have several guards at once.
+//! One held lock, from the server's grant until the last guard has ended. Within the process it may be handed
+//! from guard to guard, and a read hold may have several guards at once.
 
 mod fencing;
 mod guards;
@@ -71,8 +71,8 @@ pub(crate) struct Hold {
 }
 
 impl Hold {
-    /// Creates the hold of a lock that the server has just granted for `lease`, with its first guard. Returns the claim
-    /// if the lease has ended, or a shutdown has begun.
+    /// Creates the hold of a lock that the server has just granted for `lease`, with its first guard. Returns
+    /// the claim if the lease has ended, or a shutdown has begun.
     pub(crate) fn granted(
         shared: Arc<Parts>,
         claim: Claim,
@@ -171,8 +171,9 @@ impl Hold {
         self.claim_in(&self.state())
     }
 
-    /// Records that a transaction may rely on the guard, and maybe outlive it. From then on the hold passes to no other
-    /// guard without a request: the server passes it on when the transaction has ended. Returns the claim.
+    /// Records that a transaction may rely on the guard, and maybe outlive it. From then on the hold passes
+    /// to no other guard without a request: the server passes it on when the transaction has ended. Returns
+    /// the claim.
     #[cfg(feature = "postgres")]
     pub(crate) fn begin_proof(&self) -> Claim {
         self.state().reuse = Reuse::None;

@@ -1,5 +1,5 @@
-//! The guards that callers have not picked up yet. The watchdog withdraws them when their time is over, so that no lease
-//! is renewed for a call that is not polled.
+//! The guards that callers have not picked up yet. The watchdog withdraws them when their time is over, so
+//! that no lease is renewed for a call that is not polled.
 
 use crate::lock::hold::Hold;
 use crate::lock::hold::state::{Phase, State};
@@ -8,8 +8,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl Hold {
-    /// Lets the watchdog withdraw the offer of a guard at `until`, unless the guard has been picked up by then. A hold
-    /// that has ended is not offered.
+    /// Lets the watchdog withdraw the offer of a guard at `until`, unless the guard has been picked up by
+    /// then. A hold that has ended is not offered.
     pub(crate) fn withdraw_at(self: &Arc<Self>, until: Instant, offered: Arc<dyn Offered>) {
         let mut state = self.state();
         if state.phase == Phase::Held {

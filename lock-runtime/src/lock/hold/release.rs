@@ -47,8 +47,8 @@ impl Hold {
         }
     }
 
-    /// Releases the lock in the background. As for [`release`](Self::release), this process no longer counts as the
-    /// holder: after a handoff that no waiter took, or [`vacate`](Self::vacate).
+    /// Releases the lock in the background. As for [`release`](Self::release), this process no longer counts
+    /// as the holder: after a handoff that no waiter took, or [`vacate`](Self::vacate).
     pub(crate) fn release_in_background(&self) {
         let release = self.begin_release(self.state());
         let (releaser, was_held) = (&self.shared.releaser, release.phase.is_held());
@@ -99,8 +99,8 @@ impl Hold {
         Release {
             claim,
             phase,
-            // After a failed attempt the phase is no longer `Held`, and the rest is still to be waited for. A shutdown
-            // leaves the lease as it is.
+            // After a failed attempt the phase is no longer `Held`, and the rest is still to be waited for. A
+            // shutdown leaves the lease as it is.
             rest_of_min_hold: rest.filter(|_| {
                 matches!(
                     phase,

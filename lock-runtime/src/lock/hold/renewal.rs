@@ -51,8 +51,8 @@ impl Hold {
 }
 
 impl State {
-    /// Returns when the hold is renewed next, ends, or must have been picked up. `instant` and `now` are the same point in
-    /// time.
+    /// Returns when the hold is renewed next, ends, or must have been picked up. `instant` and `now` are the
+    /// same point in time.
     pub(super) fn next_due(&self, (instant, now): (Instant, Timestamp)) -> Instant {
         let end = instant + self.remaining(now);
         let others = [self.renew_at, self.offered_until()];

@@ -12,8 +12,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 impl Hold {
-    /// Ends the renewals, since a read hold is about to replace this one. Returns its claim. Fails if the lease is
-    /// lost, or if another guard owns the hold too: its body must remain exclusive.
+    /// Ends the renewals, since a read hold is about to replace this one. Returns its claim. Fails if the
+    /// lease is lost, or if another guard owns the hold too: its body must remain exclusive.
     pub(crate) fn begin_replacement(&self) -> Result<Claim, LockError> {
         let mut state = self.checked_state();
         if let Some((cause, since)) = state.phase.loss() {
@@ -31,8 +31,8 @@ impl Hold {
         Ok(self.claim_in(&state))
     }
 
-    /// Returns the read hold with that token and lease, which has what is left of this guard's time. Fails if the
-    /// lease of this hold ended before the server replied.
+    /// Returns the read hold with that token and lease, which has what is left of this guard's time. Fails if
+    /// the lease of this hold ended before the server replied.
     pub(crate) fn replace(&self, token: Token, lease: Lease) -> Result<Arc<Hold>, LockError> {
         if let Some(loss) = self.check_lost() {
             return Err(loss);

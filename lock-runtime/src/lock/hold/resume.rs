@@ -20,7 +20,8 @@ impl Hold {
         self.state().reuse = Reuse::Keep;
     }
 
-    /// Keeps the lock for the next call, if the guard that ends leaves it to this process. The caller owns the hold then.
+    /// Keeps the lock for the next call, if the guard that ends leaves it to this process. The caller owns
+    /// the hold then.
     pub(crate) fn keep(&self) -> bool {
         let mut state = self.state();
         let keeps = state.phase == Phase::Held
@@ -38,8 +39,8 @@ impl Hold {
         keeps
     }
 
-    /// Gives a kept lock to a guard with these options. Returns `false` if that is not possible; then the lock is no longer
-    /// to be kept.
+    /// Gives a kept lock to a guard with these options. Returns `false` if that is not possible; then the
+    /// lock is no longer to be kept.
     pub(crate) fn try_resume(self: &Arc<Self>, options: LockOptions) -> bool {
         let resumes = self.limit() == options.limit
             && options.renew
@@ -51,7 +52,8 @@ impl Hold {
         resumes
     }
 
-    /// Returns for how long a lock that was recalled is not kept again: for a tenure, unless it has paid off to keep it.
+    /// Returns for how long a lock that was recalled is not kept again: for a tenure, unless it has paid off
+    /// to keep it.
     pub(crate) fn back_off(&self) -> Option<Duration> {
         let state = self.state();
         (state.handoffs < WORTH_A_RECALL).then(|| state.lease.ttl() / 3)

@@ -12,8 +12,9 @@ use std::time::Duration;
 const RELEASE_TIME: Duration = Duration::from_millis(500);
 
 impl Parts {
-    /// Retains a lock for the rest of its `min_hold`, and then releases it, so that the next waiter enters before any
-    /// newcomer. If this process ends first, the lock expires shortly after. Returns `true` if the claim owned it.
+    /// Retains a lock for the rest of its `min_hold`, and then releases it, so that the next waiter enters
+    /// before any newcomer. If this process ends first, the lock expires shortly after. Returns `true` if the
+    /// claim owned it.
     pub(crate) async fn retain(
         self: &Arc<Self>,
         claim: &Claim,

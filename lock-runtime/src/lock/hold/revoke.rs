@@ -15,9 +15,9 @@ impl Hold {
         self.state().replaces
     }
 
-    /// Asks the guards to end: a body is canceled at its next await, and then the lock is released. Until then the lease is
-    /// renewed: a body that does not get there still runs, and must stay the only one. Returns `false` if the body that is
-    /// meant has ended, and the lock was handed on.
+    /// Asks the guards to end: a body is canceled at its next await, and then the lock is released. Until
+    /// then the lease is renewed: a body that does not get there still runs, and must stay the only one.
+    /// Returns `false` if the body that is meant has ended, and the lock was handed on.
     pub(crate) fn give_up(&self, request: &RevokeRequest) -> bool {
         let RevokeRequest { by, reason, .. } = request;
         let state = self.state();

@@ -27,7 +27,8 @@ pub(super) struct State {
     /// How many times the hold was handed from guard to guard, or joined.
     pub(super) handoffs: u32,
     pub(super) held_since: Instant,
-    /// When the current guard got it, or the first of several readers; while it is kept, when the last guard ended.
+    /// When the current guard got it, or the first of several readers; while it is kept, when the last guard
+    /// ended.
     pub(super) guard_since: Instant,
     /// The end of the longest `min_hold` of its guards so far.
     pub(super) retain_until: Option<Instant>,
@@ -62,7 +63,8 @@ pub(super) enum Phase {
     Held,
     /// A read hold is about to replace this one, which is not renewed any more.
     Replaced,
-    /// Its guards are asked to end it, since then. Until they do, their bodies may run, so its lease is renewed.
+    /// Its guards are asked to end it, since then. Until they do, their bodies may run, so its lease is
+    /// renewed.
     Asked(std::time::Instant),
     Lost(LostCause, std::time::Instant),
     /// The last guard has ended. The server may not have released the lock yet.

@@ -24,7 +24,8 @@ impl<T> LocalQueues<T> {
         }
     }
 
-    /// Wakes the test that waits for a change. Called outside the mutex: the waker belongs to the test's executor.
+    /// Wakes the test that waits for a change. Called outside the mutex: the waker belongs to the test's
+    /// executor.
     pub(super) fn report_change(&self) {
         #[cfg(feature = "testing")]
         if let Some(changed) = self.changed.get() {

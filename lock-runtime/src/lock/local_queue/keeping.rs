@@ -26,7 +26,8 @@ pub(crate) enum Next<T> {
     /// This waiter receives it.
     Waiter(Waiter<T>),
     Kept,
-    /// This process no longer counts as the holder, and must release the lock. `recalled`: another one waits for it.
+    /// This process no longer counts as the holder, and must release the lock. `recalled`: another one waits
+    /// for it.
     Released {
         recalled: bool,
     },
@@ -47,14 +48,14 @@ impl<T> LocalQueues<T> {
     }
 
     /// Returns a kept lock, or whether the server may grant the lock at once, as far as this process knows:
-    /// no caller of this process waits, none lingers after it waited along with other processes, and no hold is in the
-    /// way.
+    /// no caller of this process waits, none lingers after it waited along with other processes, and no hold
+    /// is in the way.
     pub(crate) fn availability(&self, name: &str, limit: Limit) -> Availability {
         self.availability_if(name, |lock| lock.may_try(limit))
     }
 
-    /// Does the same for a single try, which is made unless a caller of this process waits for the lock, or holds it so
-    /// that no other can.
+    /// Does the same for a single try, which is made unless a caller of this process waits for the lock, or
+    /// holds it so that no other can.
     pub(crate) fn availability_for_try(&self, name: &str, limit: Limit) -> Availability {
         self.availability_if(name, |lock| {
             !lock.has_waiters() && !lock.holds.exclude(limit)
@@ -77,9 +78,10 @@ impl<T> LocalQueues<T> {
         }
     }
 
-    /// Removes the waiter at the front if no caller with another limit came before it, and if `may_take` holds for its
-    /// options and the known remote waiters. If there is none, keeps the lock with the record that `keep` returns, unless
-    /// another process waits; otherwise records that this process no longer holds it with `token`.
+    /// Removes the waiter at the front if no caller with another limit came before it, and if `may_take`
+    /// holds for its options and the known remote waiters. If there is none, keeps the lock with the record
+    /// that `keep` returns, unless another process waits; otherwise records that this process no longer holds
+    /// it with `token`.
     pub(crate) fn next(
         &self,
         name: &Arc<str>,
@@ -163,7 +165,8 @@ impl<T> LocalQueues<T> {
         self.take_kept(locks.get_mut(name)?, Some(token))
     }
 
-    /// Returns `true` if another process waits for the lock that is held with `token`, as far as this one knows.
+    /// Returns `true` if another process waits for the lock that is held with `token`, as far as this one
+    /// knows.
     pub(crate) fn is_recalled(&self, name: &str, token: Token) -> bool {
         let locks = self.locked();
         locks

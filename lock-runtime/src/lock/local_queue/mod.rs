@@ -1,5 +1,5 @@
-//! What this process has, and what its callers wait for: for each lock its holds, and for each limit those that wait, in
-//! arrival order.
+//! What this process has, and what its callers wait for: for each lock its holds, and for each limit those
+//! that wait, in arrival order.
 //!
 //! A queue knows only the names of locks and the options of its waiters. The type `T` that it delivers to
 //! them is opaque.
@@ -61,8 +61,8 @@ impl<T> LocalQueues<T> {
         !self.locked().contains_key(name)
     }
 
-    /// Begins the try of a reader, during which other readers wait for its result. Returns its ticket, or `None`
-    /// if another reader tries already. [`end_read_try`](Self::end_read_try) must follow.
+    /// Begins the try of a reader, during which other readers wait for its result. Returns its ticket, or
+    /// `None` if another reader tries already. [`end_read_try`](Self::end_read_try) must follow.
     pub(crate) fn begin_read_try(&self, name: &Arc<str>) -> Option<u64> {
         let mut locks = self.locked();
         let lock = locks.entry(name.clone()).or_default();
@@ -153,7 +153,8 @@ impl<T> LocalQueues<T> {
         waits.unwrap_or_default()
     }
 
-    /// Returns the pending of the caller that left last, if none waits now: the place in the server queue is to be left.
+    /// Returns the pending of the caller that left last, if none waits now: the place in the server queue is
+    /// to be left.
     pub(crate) fn to_leave(&self, name: &str, limit: Limit) -> Option<PendingWork> {
         self.with(name, limit, |queue| queue.to_leave.clone())?
     }
@@ -201,8 +202,8 @@ impl<T> LocalQueues<T> {
         kept
     }
 
-    /// Records that a lock is held without a guard until the end of its `min_hold`. Returns what is notified if that is to
-    /// end now.
+    /// Records that a lock is held without a guard until the end of its `min_hold`. Returns what is notified
+    /// if that is to end now.
     pub(crate) fn retain(&self, claim: &Claim) -> Arc<Notify> {
         let mut locks = self.locked();
         let lock = locks.entry(claim.name.clone()).or_default();

@@ -34,8 +34,8 @@ pub(crate) enum NotQueued {
     MayTry,
 }
 
-/// The wait of one caller. It resolves to the delivered result, or to `None` if the caller did not pick it up in time.
-/// Dropping it leaves the queue.
+/// The wait of one caller. It resolves to the delivered result, or to `None` if the caller did not pick it up
+/// in time. Dropping it leaves the queue.
 pub(crate) struct LocalWait<T> {
     queues: Arc<LocalQueues<T>>,
     name: Arc<str>,
@@ -47,8 +47,8 @@ pub(crate) struct LocalWait<T> {
 }
 
 impl<T> LocalQueues<T> {
-    /// Adds a waiter, which waits until `deadline`. `start` starts the task that waits in the server queue, if there is
-    /// none yet.
+    /// Adds a waiter, which waits until `deadline`. `start` starts the task that waits in the server queue,
+    /// if there is none yet.
     pub(crate) fn enqueue(
         self: &Arc<Self>,
         name: &Arc<str>,
@@ -99,8 +99,8 @@ impl<T> LocalQueues<T> {
         })
     }
 
-    /// Starts the task that waits in the server queue, if callers wait without one, for the result of another reader's
-    /// try.
+    /// Starts the task that waits in the server queue, if callers wait without one, for the result of another
+    /// reader's try.
     pub(crate) fn wait_without_try(
         &self,
         name: &str,

@@ -36,7 +36,8 @@ impl<'a> CallRecord<'a> {
         }
     }
 
-    /// Reports the end of a call that acquires a lock. A success is reported with the guard that the caller gets.
+    /// Reports the end of a call that acquires a lock. A success is reported with the guard that the caller
+    /// gets.
     pub(crate) fn end<T>(mut self, result: Result<T, LockError>) -> Result<T, LockError> {
         self.is_open = false;
         result.inspect_err(|error| self.report(self.outcome(error), Some(error)))

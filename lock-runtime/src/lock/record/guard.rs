@@ -22,7 +22,8 @@ pub(crate) enum Source {
     Server,
 }
 
-/// A guard, and its span. The guard and its holds share it: the first to notice the end reports it, and no other does.
+/// A guard, and its span. The guard and its holds share it: the first to notice the end reports it, and no
+/// other does.
 pub(crate) struct GuardRecord {
     /// When it was acquired; `None` if there is no one to report to.
     since: Option<Instant>,

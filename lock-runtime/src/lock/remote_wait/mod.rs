@@ -26,8 +26,8 @@ use std::time::Duration;
 /// For how long an empty local queue is still known to have remote waiters.
 const LINGER: Duration = Duration::from_millis(20);
 
-/// Starts the remote wait of a local queue, which begins with that place, and ends when no waiter is left. Returns its
-/// inbox.
+/// Starts the remote wait of a local queue, which begins with that place, and ends when no waiter is left.
+/// Returns its inbox.
 pub(crate) fn spawn(
     inner: Arc<ManagerInner>,
     name: Arc<str>,
@@ -115,8 +115,8 @@ impl RemoteWait {
         }
     }
 
-    /// Returns the claim of a waiter with these options. Lets the holder hear that another process waits, if it may want to
-    /// know. A lock from the queue is not kept.
+    /// Returns the claim of a waiter with these options. Lets the holder hear that another process waits, if
+    /// it may want to know. A lock from the queue is not kept.
     fn new_claim(&self, options: LockOptions) -> Claim {
         let context = &self.inner.context;
         let token = Token::draw(context.process).with_limit(self.limit);
@@ -157,8 +157,8 @@ impl RemoteWait {
         }
     }
 
-    /// Waits for a moment while this process holds the lock and no other process is known to wait for it: local
-    /// handoff may serve the waiters without the server.
+    /// Waits for a moment while this process holds the lock and no other process is known to wait for it:
+    /// local handoff may serve the waiters without the server.
     async fn wait_for_local_handoff(&self) {
         let ManagerInner {
             context, queues, ..
@@ -180,8 +180,8 @@ impl RemoteWait {
         }
     }
 
-    /// Keeps the empty queue for a moment if there are remote waiters: a new local waiter then goes straight to
-    /// the server queue, without a try that would fail.
+    /// Keeps the empty queue for a moment if there are remote waiters: a new local waiter then goes straight
+    /// to the server queue, without a try that would fail.
     async fn linger(&self) {
         let ManagerInner {
             context, queues, ..
@@ -197,7 +197,8 @@ impl RemoteWait {
         }
     }
 
-    /// Begins the work that follows from the leaving of the last waiter: its thread waits for that at its end.
+    /// Begins the work that follows from the leaving of the last waiter: its thread waits for that at its
+    /// end.
     fn as_owed(&self, begin: impl FnOnce()) {
         match self.inner.queues.to_leave(&self.name, self.limit) {
             Some(pending) => pending.continue_with(begin),

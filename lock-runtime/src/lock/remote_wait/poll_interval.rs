@@ -10,8 +10,8 @@ pub(super) const FRONT_POLL: [Duration; 2] =
 /// The polling interval of the next two claims, in case the first has died.
 const NEAR_FRONT_POLL: Duration = Duration::from_secs(1);
 /// The polling interval of the other claims. It grows with the number of claims ahead, all of which must have
-/// died before it is their turn. A row of *n* dead claims delays the next one by at most 2 s + 0.2 s × *n*. Of
-/// that, 0.2 s is for the claims that are woken to poll, and 0.05 s × *n* for their turns.
+/// died before it is their turn. A row of *n* dead claims delays the next one by at most 2 s + 0.2 s × *n*.
+/// Of that, 0.2 s is for the claims that are woken to poll, and 0.05 s × *n* for their turns.
 const BACK_POLL: Duration = Duration::from_millis(1800);
 const BACK_POLL_PER_CLAIM: Duration = Duration::from_millis(150);
 const MAX_BACK_POLL: Duration = Duration::from_secs(12);

@@ -83,7 +83,8 @@ impl ClaimWait<'_> {
         }
     }
 
-    /// Returns the server time after which the server ignores a request that is sent now, if this process knows its clock.
+    /// Returns the server time after which the server ignores a request that is sent now, if this process
+    /// knows its clock.
     fn valid_until(&self, now: Timestamp) -> Option<ServerTime> {
         let (then, at) = self.anchor?;
         Some(ServerTime(at.0 + now.elapsed_since(then) + WAITER_TTL))

@@ -13,7 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use tokio::time::Instant;
 
-/// Reports after the first lock that the process uses, regularly as long as it uses any, and when another process asks.
+/// Reports after the first lock that the process uses, regularly as long as it uses any, and when another
+/// process asks.
 pub(crate) struct Reporter {
     pub(crate) mode: Report,
     pub(crate) identity: Identity,
@@ -85,7 +86,8 @@ impl Reporter {
         self.closed.load(Ordering::Relaxed)
     }
 
-    /// Begins a report. Returns when the next one is due, as the report says. `in_use` as for [`due_after`](Self::due_after).
+    /// Begins a report. Returns when the next one is due, as the report says. `in_use` as for
+    /// [`due_after`](Self::due_after).
     pub(crate) fn begin(&self, pace: ReportPace, in_use: bool) -> NextReport {
         self.used.take();
         self.promised.store(in_use, Ordering::Relaxed);
@@ -96,8 +98,8 @@ impl Reporter {
         }
     }
 
-    /// Returns when the next report is due after one at `last`, or `None` as long as nothing happens. `in_use`: locks are
-    /// held or waited for.
+    /// Returns when the next report is due after one at `last`, or `None` as long as nothing happens.
+    /// `in_use`: locks are held or waited for.
     pub(crate) fn due_after(
         &self,
         last: Option<Instant>,

@@ -1,5 +1,5 @@
-//! The task that measures how long the oldest hold and the oldest wait of each template have lasted. It looks at what there
-//! is anyway, so that a call costs no more.
+//! The task that measures how long the oldest hold and the oldest wait of each template have lasted. It looks
+//! at what there is anyway, so that a call costs no more.
 
 use crate::lock::handoff::Table;
 use crate::lock::shared::Shared;

@@ -10,8 +10,8 @@ use crate::process_info::{ReportedHold, ReportedWait, Unlisted};
 use std::collections::HashSet;
 use std::sync::Arc;
 
-/// Returns the holds whose guards have had them longest, and if there is room, those that are kept without a guard. Counts
-/// the others.
+/// Returns the holds whose guards have had them longest, and if there is room, those that are kept without a
+/// guard. Counts the others.
 pub(crate) async fn longest_holds(watchdog: &Watchdog, more: &mut Unlisted) -> Vec<ReportedHold> {
     let mut longest: Vec<(Since, Arc<dyn Renewable>)> = Vec::new();
     let mut counted = HashSet::new();

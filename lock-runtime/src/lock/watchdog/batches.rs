@@ -101,8 +101,8 @@ fn failed(
     }
 }
 
-/// Reads the holds and their names. The processor fetches them from memory side by side; later, while it locks one after
-/// the other, it waits for each.
+/// Reads the holds and their names. The processor fetches them from memory side by side; later, while it
+/// locks one after the other, it waits for each.
 pub(super) fn fetch(holds: &[Arc<dyn Renewable>]) {
     for hold in holds {
         let name = hold.name().as_bytes().first();

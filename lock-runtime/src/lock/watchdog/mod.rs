@@ -25,8 +25,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The greatest number of holds that are served at once, with one reading of the clocks. Few enough for the memory
-/// of all of them to be near, and for other tasks to run in between.
+/// The greatest number of holds that are served at once, with one reading of the clocks. Few enough for the
+/// memory of all of them to be near, and for other tasks to run in between.
 const MAX_AT_ONCE: usize = 10 * MAX_BATCH;
 
 pub(crate) struct Watchdog {
@@ -81,8 +81,8 @@ impl Watchdog {
         self.align_to_grid(instant + delay, delay)
     }
 
-    /// Rounds `due`, the end of `delay`, up to a grid by at most a thirty-second of `delay`, so that renewals due
-    /// at nearly the same time form one batch. The width of a grid is a power of two, so that holds with
+    /// Rounds `due`, the end of `delay`, up to a grid by at most a thirty-second of `delay`, so that renewals
+    /// due at nearly the same time form one batch. The width of a grid is a power of two, so that holds with
     /// different delays share grid points.
     pub(crate) fn align_to_grid(&self, due: Instant, delay: Duration) -> Instant {
         let nanos = |time| nanos(time).min(u64::MAX / 4);
@@ -147,8 +147,8 @@ impl Watchdog {
         Some(due.into_values().flatten().collect())
     }
 
-    /// Returns the next wake-up. One that was set stays although its hold has been released, as most are: later holds
-    /// are due later, and need not wake the task.
+    /// Returns the next wake-up. One that was set stays although its hold has been released, as most are:
+    /// later holds are due later, and need not wake the task.
     fn next_wakeup(&self) -> Instant {
         let mut schedule = self.locked();
         let set = schedule.next_wakeup.filter(|wakeup| *wakeup > now());
@@ -157,9 +157,9 @@ impl Watchdog {
         next.unwrap_or_else(|| deadline_in(Duration::MAX))
     }
 
-    /// Returns holds that are due after that instant, about as many as are served at once, and the last instant for which
-    /// one of them is scheduled; `None` if there are no others. A hold that is rescheduled meanwhile may be returned again
-    /// later, and one that is served just then is not.
+    /// Returns holds that are due after that instant, about as many as are served at once, and the last
+    /// instant for which one of them is scheduled; `None` if there are no others. A hold that is rescheduled
+    /// meanwhile may be returned again later, and one that is served just then is not.
     pub(crate) fn portion(
         &self,
         after: Option<Instant>,

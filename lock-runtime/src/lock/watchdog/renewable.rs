@@ -18,13 +18,13 @@ pub(crate) trait Renewable: Send + Sync {
     /// Returns where the schedule records the place of the hold among those that are due at the same instant.
     fn place(&self) -> &AtomicUsize;
 
-    /// Called at the instant for which the hold is scheduled. `now` is the same point in time. Returns the renewal
-    /// that is to be sent, if one is due.
+    /// Called at the instant for which the hold is scheduled. `now` is the same point in time. Returns the
+    /// renewal that is to be sent, if one is due.
     fn on_due(self: Arc<Self>, instant: Instant, now: Timestamp) -> Option<Renewal>;
 
-    /// Called when the server has replied to a renewal sent at `sent`; `now` is when the reply came. `is_owner`: `true`
-    /// if the claim still owned the lock. Returns the part of the lease that was left, or `None` if it was not
-    /// renewed.
+    /// Called when the server has replied to a renewal sent at `sent`; `now` is when the reply came.
+    /// `is_owner`: `true` if the claim still owned the lock. Returns the part of the lease that was left, or
+    /// `None` if it was not renewed.
     fn on_renewed(self: Arc<Self>, sent: Timestamp, now: Timestamp, is_owner: bool) -> Option<f64>;
 
     /// Called when a renewal has failed.
@@ -36,7 +36,8 @@ pub(crate) trait Renewable: Send + Sync {
     /// Returns `None` if the lock is lost.
     fn since(&self) -> Option<Since>;
 
-    /// Returns since when a guard has the lock, and for which site. `None` if none has, or has picked it up yet.
+    /// Returns since when a guard has the lock, and for which site. `None` if none has, or has picked it up
+    /// yet.
     fn guard(&self) -> Option<(Instant, Option<&'static Site>)>;
 
     fn describe(&self) -> ReportedHold;

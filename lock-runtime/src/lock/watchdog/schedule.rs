@@ -7,7 +7,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
-/// The greatest number of vectors that are kept for later holds: most locks are released long before their renewal.
+/// The greatest number of vectors that are kept for later holds: most locks are released long before their
+/// renewal.
 const MAX_SPARE: usize = 256;
 
 #[derive(Default)]

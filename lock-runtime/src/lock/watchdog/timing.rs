@@ -1,7 +1,7 @@
 //! When a lease is renewed, and how long an attempt may take.
 //!
-//! All times are parts of what remains of the lease, not of its ttl: the lease of a grant is much shorter than
-//! the ttl, and after a failure several more attempts must fit in before the deadline.
+//! All times are parts of what remains of the lease, not of its ttl: the lease of a grant is much shorter
+//! than the ttl, and after a failure several more attempts must fit in before the deadline.
 
 use crate::util::backoff::fraction;
 use std::time::Duration;

@@ -45,8 +45,8 @@ impl CheckedGuard {
         self.guard.as_ref().unwrap()
     }
 
-    /// Checks that no more holds of the lock are valid than the limit of this one, and that an ended lease stays
-    /// ended.
+    /// Checks that no more holds of the lock are valid than the limit of this one, and that an ended lease
+    /// stays ended.
     pub(super) fn check(&self) {
         let mine = self.guard().hold();
         let over = mine.remaining().is_zero();

@@ -78,7 +78,8 @@ impl Connection {
         }
     }
 
-    /// Acquires a lock, and releases it in the background. Leaves after at most `most` turns, if that is given.
+    /// Acquires a lock, and releases it in the background. Leaves after at most `most` turns, if that is
+    /// given.
     fn take(self: &Arc<Self>, name: &'static str, most: Option<usize>) -> JoinHandle<()> {
         let this = self.clone();
         spawn(async move {

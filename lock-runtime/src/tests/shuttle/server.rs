@@ -104,8 +104,8 @@ impl Server {
         })
     }
 
-    /// Ends processes whose callers have ended. A message that arrives late lets a process cancel a claim once
-    /// more, so all messages arrive first.
+    /// Ends processes whose callers have ended. A message that arrives late lets a process cancel a claim
+    /// once more, so all messages arrive first.
     pub(super) async fn end<const N: usize>(&self, processes: [Arc<Process>; N]) {
         let messages = &self.messages;
         loop {

@@ -65,8 +65,8 @@ fn a_lock_passes_a_process_whose_waiter_is_not_polled() {
     });
 }
 
-/// The callers are polled, and the watchdog withdraws their offers nevertheless: at any time before, while and after they
-/// pick the lock up.
+/// The callers are polled, and the watchdog withdraws their offers nevertheless: at any time before, while
+/// and after they pick the lock up.
 #[test]
 fn a_lock_is_picked_up_as_its_offer_is_withdrawn() {
     explore(PATIENCE, || async {

@@ -1,6 +1,6 @@
-//! The usual semaphore on Redis: a sorted set of the holders, scored by the ends of their leases, which waiters
-//! poll every 50 ms (as `distkit` polls its locks), or every 10 ms (as `redis-semaphore` does on Node.js). No crate
-//! for Rust has one. It renews nothing, and grants in no order.
+//! The usual semaphore on Redis: a sorted set of the holders, scored by the ends of their leases, which
+//! waiters poll every 50 ms (as `distkit` polls its locks), or every 10 ms (as `redis-semaphore` does on
+//! Node.js). No crate for Rust has one. It renews nothing, and grants in no order.
 
 use super::{Contender, PERMITS, Retry, TTL};
 use redis::aio::MultiplexedConnection;

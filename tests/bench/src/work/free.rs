@@ -70,8 +70,9 @@ pub fn one_at_a_time(
 
 /// Many locks at a time: the throughput, and the work of client and server for each lock.
 ///
-/// Callers on one thread have a core of their own, and the server another one. The system would put both on the same
-/// core for a part of each turn, where a few callers are twice as fast, since no core has to be woken.
+/// Callers on one thread have a core of their own, and the server another one. The system would put both on
+/// the same core for a part of each turn, where a few callers are twice as fast, since no core has to be
+/// woken.
 pub fn many(bench: &mut Bench) {
     let apart = Server::start(Some(0));
     for flavor in [Flavor::Current, Flavor::Threads] {

@@ -101,7 +101,8 @@ pub fn memory(bench: &mut Bench) {
     );
     drop(child);
     bench.server.clear();
-    // A claim at the front of its queue asks twice a second: of too many, most would have a request under way.
+    // A claim at the front of its queue asks twice a second: of too many, most would have a request under
+    // way.
     for (name, waiters, keys) in [("one key", 20_000, 1), ("a key each", 2_000, 2_100)] {
         let mut child = Child::start(KIND, &[&url]);
         child.ask(&format!("hold {keys}"));
@@ -127,8 +128,8 @@ pub fn memory(bench: &mut Bench) {
     }
 }
 
-/// Returns the bytes of a process's heap that are in use between its requests: the least of several readings. What
-/// requests need for a moment is not the memory of waiting.
+/// Returns the bytes of a process's heap that are in use between its requests: the least of several readings.
+/// What requests need for a moment is not the memory of waiting.
 fn settled_heap(child: &mut Child) -> f64 {
     sleep(Duration::from_secs(2));
     let readings = (0..30).map(|_| {
@@ -180,8 +181,8 @@ fn memory_of_holding(url: &str, count: u64) -> (Child, f64) {
     (child, each(0))
 }
 
-/// Returns how much of a core a process uses, in percent, while it only renews locks. Locks that were acquired
-/// together are renewed together, so the time must cover a whole round.
+/// Returns how much of a core a process uses, in percent, while it only renews locks. Locks that were
+/// acquired together are renewed together, so the time must cover a whole round.
 pub fn renewal(child: &Child, seconds: u64) -> f64 {
     let (start, before) = (Instant::now(), process::cpu(child.id()));
     sleep(Duration::from_secs(seconds));

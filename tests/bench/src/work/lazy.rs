@@ -196,8 +196,8 @@ fn read(answer: &str) -> Summary {
     Summary::read(&mut numbers).unwrap()
 }
 
-/// Orders: `heap`, or what to do, the beginning of the keys, how many keys, and how many calls for each of them. Replies
-/// with the times of the calls, and to `take` with those until each had its lock.
+/// Orders: `heap`, or what to do, the beginning of the keys, how many keys, and how many calls for each of
+/// them. Replies with the times of the calls, and to `take` with those until each had its lock.
 pub fn child(arguments: &[String]) {
     let [url] = arguments else {
         panic!("expected a URL");

@@ -1,5 +1,5 @@
-//! Locks of libraries for Java and Go, in processes of their own. Libraries are skipped if their tools are not
-//! installed, or their packages cannot be downloaded.
+//! Locks of libraries for Java and Go, in processes of their own. Libraries are skipped if their tools are
+//! not installed, or their packages cannot be downloaded.
 
 use crate::Bench;
 use crate::contenders::foreign::{Foreign, Language};

@@ -260,8 +260,8 @@ impl Call {
     }
 
     /// Records the remaining lease. The clocks are read first, so a lock that the guard then proves was held
-    /// at that time, and a clock that is set between the two readings proves nothing. The guard is read less than
-    /// [`PRECISION`] later.
+    /// at that time, and a clock that is set between the two readings proves nothing. The guard is read less
+    /// than [`PRECISION`] later.
     fn look(&self, lock: &LockGuard, what: impl FnOnce(u64) -> EventKind) {
         let (reading, left) = loop {
             let reading = clock::reading();

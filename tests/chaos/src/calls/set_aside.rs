@@ -13,8 +13,8 @@ use lock_test_support::time::millis;
 /// The longest time for which the call is polled at first.
 const BEGINS: Duration = millis(40);
 
-/// Acquires the lock; if it has to be waited for, then only after some time. Returns `None` if the call was dropped after
-/// that.
+/// Acquires the lock; if it has to be waited for, then only after some time. Returns `None` if the call was
+/// dropped after that.
 pub async fn acquire(
     call: &Call,
     lock: Lock,

@@ -1,7 +1,8 @@
 //! A reachable server is not reported as unavailable.
 //!
 //! The report is permitted if a fault occurred shortly before or during the call, if the machine was too
-//! busy, if the process was only making its connections, or if the caller's timeout is shorter than a reply may take.
+//! busy, if the process was only making its connections, or if the caller's timeout is shorter than a reply
+//! may take.
 
 use std::collections::HashMap;
 
@@ -11,8 +12,8 @@ use crate::journal::Outcome;
 
 /// The longest time that reconnecting may take after the last fault.
 const RECONNECT: u64 = 3_000_000_000;
-/// For how long the calls of a new process use connections for the first time. Each takes several round trips, and a
-/// busy machine answers late without any process having stalled.
+/// For how long the calls of a new process use connections for the first time. Each takes several round
+/// trips, and a busy machine answers late without any process having stalled.
 const FIRST_CALLS: u64 = COMMAND_TIMEOUT;
 /// A process that does not run for at most this long is no excuse.
 const HICCUP: u64 = 100_000_000;

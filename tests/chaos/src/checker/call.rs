@@ -6,7 +6,8 @@ use std::sync::Arc;
 use super::Spans;
 use crate::journal::{CallKind, Event, EventKind, Outcome};
 
-/// A call for one key. A call for several keys is one for each of them; a call that downgrades its lock is two.
+/// A call for one key. A call for several keys is one for each of them; a call that downgrades its lock is
+/// two.
 #[derive(Clone, Debug)]
 pub struct Call {
     pub worker: u32,
@@ -107,7 +108,8 @@ impl Call {
         self.ended.as_ref().map(|end| end.at).or(self.cut_off)
     }
 
-    /// Returns the time until which its process may keep the lock: a third of the ttl after it was granted, at the latest.
+    /// Returns the time until which its process may keep the lock: a third of the ttl after it was granted,
+    /// at the latest.
     pub fn kept_until(&self) -> Option<u64> {
         let tenure = if self.lazy { self.ttl / 3 } else { 0 };
         Some(self.over()?.saturating_add(tenure))

@@ -186,7 +186,8 @@ impl<'h> Case<'h> {
         faults.filter(move |fault| fault.takes_from(worker))
     }
 
-    /// Returns the faults of all kinds but asks and forces, which are no reason for anything but the loss of that lock.
+    /// Returns the faults of all kinds but asks and forces, which are no reason for anything but the loss of
+    /// that lock.
     pub fn faults(&self) -> impl Iterator<Item = &Fault> {
         let faults = self.history.faults.iter();
         faults.filter(|fault| fault.kind.target() != FaultTarget::Holder)
@@ -200,8 +201,8 @@ impl<'h> Case<'h> {
         })
     }
 
-    /// Returns for how long a call that lost its lock by the fault may continue, to `end`. Its next renewal finds a lock
-    /// that was taken by force.
+    /// Returns for how long a call that lost its lock by the fault may continue, to `end`. Its next renewal
+    /// finds a lock that was taken by force.
     pub fn unaware(&self, fault: &Fault, call: &Call, end: u64) -> u64 {
         let stalled =
             self.stalled(call.worker, fault.from, end) + self.blocked(call.worker, fault.from, end);
@@ -219,8 +220,8 @@ impl<'h> Case<'h> {
         }
     }
 
-    /// Returns `true` if `worker` held the lock `key` during the fault, kept it, or was granted it by then: a reply may be
-    /// late.
+    /// Returns `true` if `worker` held the lock `key` during the fault, kept it, or was granted it by then: a
+    /// reply may be late.
     pub fn held_by(&self, worker: u32, key: u32, fault: &Fault) -> bool {
         let calls = self.by_key.get(&key).into_iter().flatten();
         let mut theirs = calls

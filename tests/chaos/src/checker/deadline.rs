@@ -17,7 +17,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         verdict.late_steps += 1;
         let began = call.began().is_some_and(|look| look.left == 0);
         let (from, to) = (first.at.saturating_sub(NEAR), first.at + NEAR);
-        // It may have been asked for the lock before its thread was free: then it holds the lock, and ends soon.
+        // It may have been asked for the lock before its thread was free: then it holds the lock, and ends
+        // soon.
         let is_asked = case.was_asked(call, first.at);
         if began && !is_asked && case.stalled(call.worker, from, to) == 0 {
             let text = format!(

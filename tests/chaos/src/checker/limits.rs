@@ -1,7 +1,7 @@
 //! No more calls provably share a lock than the lowest of their limits, unless a server has lost it.
 //!
-//! Readers of one worker may share one hold, so they count as one holder. Calls that hold the lock exclusively are
-//! judged by the rule of exclusion.
+//! Readers of one worker may share one hold, so they count as one holder. Calls that hold the lock
+//! exclusively are judged by the rule of exclusion.
 
 use std::collections::HashSet;
 

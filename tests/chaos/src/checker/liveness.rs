@@ -1,13 +1,13 @@
-//! No lock stays without a holder while a call waits for it, nor with [room](full) for every call that waits: one of
-//! them soon acquires it.
+//! No lock stays without a holder while a call waits for it, nor with [room](full) for every call that waits:
+//! one of them soon acquires it.
 //!
 //! The permitted gap follows from how a lock becomes free when its holder cannot release it:
 //! - its lease runs out, at most one ttl later;
 //! - the server may have granted it to a waiter that is gone or stopped, and grants it anew after 2 s. Each
 //!   further such waiter behind that one costs 0.2 s: every process that was killed or stopped while it may
 //!   have had a queue entry counts once, or twice if an earlier withdrawal may not have reached the server;
-//! - where calls share the lock, the first waiter may be gone and keep those behind it waiting, although they fit
-//!   beside the holders. It is passed over when it has been silent for 1.5 s;
+//! - where calls share the lock, the first waiter may be gone and keep those behind it waiting, although they
+//!   fit beside the holders. It is passed over when it has been silent for 1.5 s;
 //! - each call that waits and is not polled may be granted the lock, which passes on after 2 s;
 //! - the time for which servers were unavailable does not count, nor does the time that reconnecting may then
 //!   take.
@@ -15,8 +15,8 @@
 //! If no fault occurred for as long as a queue entry lives, the bound is the polling interval of the first
 //! waiter in the queue.
 //!
-//! A schedule may promise a shorter gap if more is known of its faults, or a short mean of all gaps if there are none:
-//! waiters that enter only when they poll raise the mean; a single stall of the machine does not.
+//! A schedule may promise a shorter gap if more is known of its faults, or a short mean of all gaps if there
+//! are none: waiters that enter only when they poll raise the mean; a single stall of the machine does not.
 //!
 //! A body that blocks its thread keeps other calls of its process from continuing; that time does not count.
 
@@ -31,8 +31,8 @@ const SECOND: u64 = 1_000_000_000;
 const GRANT: u64 = 2 * SECOND;
 /// The additional delay for each waiter that is gone.
 const EACH: u64 = SECOND / 5;
-/// How long a first waiter that is gone may keep others waiting beside the holders: the time for which it may be
-/// silent, and the time that it then has to poll.
+/// How long a first waiter that is gone may keep others waiting beside the holders: the time for which it may
+/// be silent, and the time that it then has to poll.
 const SILENT: u64 = 2 * SECOND;
 /// The polling interval of the first waiter in a queue.
 const FIRST: u64 = SECOND / 2;
@@ -119,8 +119,8 @@ fn mean(mut gaps: Vec<u64>) -> Option<u64> {
     (count >= ENOUGH).then(|| gaps[..count].iter().sum::<u64>() / count as u64)
 }
 
-/// Returns the spans in which a call that was polled and could continue, apart from hiccups, waited for the lock, which had
-/// room for it beside the calls that could continue, and in which no call acquired it.
+/// Returns the spans in which a call that was polled and could continue, apart from hiccups, waited for the
+/// lock, which had room for it beside the calls that could continue, and in which no call acquired it.
 fn idle(case: &Case<'_>, calls: &[&Call], hiccup: u64) -> Spans {
     let mut called: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();
     let mut waited: HashMap<u32, Vec<(u64, u64)>> = HashMap::new();

@@ -2,15 +2,17 @@
 //!
 //! - A lease is lost only if a fault occurred, or if it was to end by itself; and not if there was a long
 //!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
-//!   at once. It is lost before its end only if a server may have lost the lock, or one of another key of the call.
-//! - A lock is given up only if somebody has asked for it. One that was taken by force is lost with the next renewal.
-//! - A lock that a call had is not lost before its body begins unless a fault occurred, even if the call waits for the
-//!   locks of other keys meanwhile.
+//!   at once. It is lost before its end only if a server may have lost the lock, or one of another key of the
+//!   call.
+//! - A lock is given up only if somebody has asked for it. One that was taken by force is lost with the next
+//!   renewal.
+//! - A lock that a call had is not lost before its body begins unless a fault occurred, even if the call
+//!   waits for the locks of other keys meanwhile.
 //! - A lease that is not renewed ends when its ttl has passed, and nothing is proven after that.
-//! - When another call holds the lock and excludes it, the earlier holder has ended or ends shortly: its body is
-//!   canceled, and its release is confirmed or given up within the command timeout. A holder whose lock a server
-//!   has lost counts on its lease for at most one ttl. A body that is to continue after a loss, a guard held by
-//!   hand and a blocked thread cannot be stopped.
+//! - When another call holds the lock and excludes it, the earlier holder has ended or ends shortly: its body
+//!   is canceled, and its release is confirmed or given up within the command timeout. A holder whose lock a
+//!   server has lost counts on its lease for at most one ttl. A body that is to continue after a loss, a
+//!   guard held by hand and a blocked thread cannot be stopped.
 
 use super::wait_bounds::COMMAND_TIMEOUT;
 use super::{Call, Case, Rule, Spans, Verdict, millis};

@@ -2,15 +2,15 @@
 //!
 //! Within a process, callers wait in one local queue: a later caller acquires the lock later.
 //!
-//! Within the server queue, waiters enter in batches: neighbors that fit beside each other enter together, and no
-//! later one enters before them. So before a waiter acquires the lock, every other process has at most one
-//! [turn](turns) with each limit, plus one before each further turn that the waiter's own process needs for earlier
-//! callers. A claim joins the queue within [`SLACK`]: it waits 10 ms first if a caller of its own process holds the
-//! lock.
+//! Within the server queue, waiters enter in batches: neighbors that fit beside each other enter together,
+//! and no later one enters before them. So before a waiter acquires the lock, every other process has at most
+//! one [turn](turns) with each limit, plus one before each further turn that the waiter's own process needs
+//! for earlier callers. A claim joins the queue within [`SLACK`]: it waits 10 ms first if a caller of its own
+//! process holds the lock.
 //!
-//! The rule does not judge a waiter while a thread of its process is blocked, while a call of its process that waits for
-//! the same lock is not polled (which may be granted the lock first and let it pass on), or while a lease runs out: the
-//! waiters poll at its end, and one that is late is passed.
+//! The rule does not judge a waiter while a thread of its process is blocked, while a call of its process
+//! that waits for the same lock is not polled (which may be granted the lock first and let it pass on), or
+//! while a lease runs out: the waiters poll at its end, and one that is late is passed.
 
 use super::turns::{BATCH, Turn, turns};
 use super::{Call, Case, Rule, Spans, Verdict};
@@ -106,14 +106,15 @@ fn among_all(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, until: u64, tu
     }
 }
 
-/// Returns `true` if a turn that began shortly before `until` may be of the same batch: its holders are notified at
-/// the same time, and run in any order.
+/// Returns `true` if a turn that began shortly before `until` may be of the same batch: its holders are
+/// notified at the same time, and run in any order.
 fn enters_with(turn: &Turn, hold: &Call, until: u64) -> bool {
     let both_share = turn.limit.min(hold.kind.limit()) > 1;
     both_share && turn.from + BATCH >= until
 }
 
-/// Returns `true` if both holds may be of the same batch, and their bodies began in the order in which they ran.
+/// Returns `true` if both holds may be of the same batch, and their bodies began in the order in which they
+/// ran.
 fn begins_with(one: &Call, other: &Call) -> bool {
     let [one_began, other_began] = [one, other].map(|hold| hold.began().map_or(0, |look| look.at));
     one.kind.limit().min(other.kind.limit()) > 1 && one_began + BATCH >= other_began

@@ -1,7 +1,7 @@
 //! The spans in which a lock has no room for a waiter.
 //!
-//! Of the calls that wait it is unknown which is the first in the queue, and only that one may enter. So a lock
-//! counts as full unless each of them fits beside its holders.
+//! Of the calls that wait it is unknown which is the first in the queue, and only that one may enter. So a
+//! lock counts as full unless each of them fits beside its holders.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::journal::CallKind;
 /// The number of calls with each limit.
 type Limits = BTreeMap<usize, usize>;
 
-/// Returns the spans in which the calls, which are for one key, leave no room for one that waits. A call that has
-/// ended or cannot continue holds nothing, although its lease may last, and is in no one's way, although it may be in the queue.
-/// One that is not polled is in the queue.
+/// Returns the spans in which the calls, which are for one key, leave no room for one that waits. A call that
+/// has ended or cannot continue holds nothing, although its lease may last, and is in no one's way, although
+/// it may be in the queue. One that is not polled is in the queue.
 pub fn full(case: &Case<'_>, calls: &[&Call]) -> Spans {
     let mut changes = Vec::new();
     for call in calls {
@@ -63,7 +63,8 @@ fn is_full(holders: &Limits, waiters: &Limits) -> bool {
 /// Returns the span in which the call may hold the lock.
 fn held(call: &Call) -> Option<(u64, u64)> {
     let from = match call.kind {
-        // It held the lock exclusively until then, or may hold this one while it waits for that of another key.
+        // It held the lock exclusively until then, or may hold this one while it waits for that of another
+        // key.
         CallKind::Downgraded => call.called,
         _ if call.kind.is_of_several() => call.called,
         _ => call.began()?.at,

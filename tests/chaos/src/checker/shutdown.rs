@@ -1,7 +1,7 @@
 //! A shutdown ends all calls and all holds of its worker.
 //!
-//! - It returns in time. All faults are over, so it waits for releases that are under way, for bodies within its grace, and
-//!   for the leases of those that cannot be canceled.
+//! - It returns in time. All faults are over, so it waits for releases that are under way, for bodies within
+//!   its grace, and for the leases of those that cannot be canceled.
 //! - No call ends by it before it begins. One that waits ends soon, and a body not before the grace is over.
 //! - When it has returned, no body holds a lock.
 

@@ -1,5 +1,5 @@
-//! A revocation says that the holder has stopped only once its body runs no more, whoever else has taken its lock, and
-//! whether or not its lease has ended.
+//! A revocation says that the holder has stopped only once its body runs no more, whoever else has taken its
+//! lock, and whether or not its lease has ended.
 
 use super::{Call, Case, Rule, Verdict};
 use crate::fault::{Fault, Keys, Kind};
@@ -42,8 +42,8 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
     }
 }
 
-/// Returns `true` if the call has begun, and nothing has ended its lease by then: its process may have got the lock anew for
-/// another call, which has not begun yet.
+/// Returns `true` if the call has begun, and nothing has ended its lease by then: its process may have got
+/// the lock anew for another call, which has not begun yet.
 fn holds_until(case: &Case<'_>, call: &Call, seen: u64) -> bool {
     let Some(began) = call.began().filter(|look| look.at < seen) else {
         return false;

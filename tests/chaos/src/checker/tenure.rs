@@ -1,5 +1,5 @@
-//! A lock that no call holds or waits for is soon free: a process keeps it for a third of the ttl at the most, and renews
-//! none that no body holds.
+//! A lock that no call holds or waits for is soon free: a process keeps it for a third of the ttl at the
+//! most, and renews none that no body holds.
 
 use super::{Call, Case, Rule, Spans, Verdict, millis};
 use crate::witness::Sample;

@@ -1,6 +1,6 @@
-//! Fencing tokens increase: a token requested after another was received is greater, unless both are readers'.
-//! Repeated requests within a hold return the same token, also after a downgrade, and readers of one process may share
-//! a hold; all others differ. This holds whatever servers lose.
+//! Fencing tokens increase: a token requested after another was received is greater, unless both are
+//! readers'. Repeated requests within a hold return the same token, also after a downgrade, and readers of
+//! one process may share a hold; all others differ. This holds whatever servers lose.
 
 use std::collections::HashMap;
 
@@ -73,8 +73,9 @@ fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
     }
 }
 
-/// The number that a force has drawn lies between those of earlier holds and of later ones. If the lock was taken from one
-/// that had it alone, every other hold that goes on is a later one; otherwise readers may have joined an earlier one.
+/// The number that a force has drawn lies between those of earlier holds and of later ones. If the lock was
+/// taken from one that had it alone, every other hold that goes on is a later one; otherwise readers may have
+/// joined an earlier one.
 fn around(case: &Case<'_>, verdict: &mut Verdict, force: &Revocation, had: &[(&Call, Token)]) {
     let (Some(number), Some(until)) = (force.number, force.until) else {
         return;

@@ -1,17 +1,17 @@
 //! The turns of the processes that wait for one lock.
 //!
-//! A process has one entry in the server queue for each limit, on behalf of all its waiters with that limit. When
-//! the entry is granted the lock, the process has a turn: it may pass the lock on by local handoff up to 64 times
-//! or for 10 ms, and lets readers join for as long; then it joins the queue at its end.
+//! A process has one entry in the server queue for each limit, on behalf of all its waiters with that limit.
+//! When the entry is granted the lock, the process has a turn: it may pass the lock on by local handoff up to
+//! 64 times or for 10 ms, and lets readers join for as long; then it joins the queue at its end.
 //!
-//! Exclusive holds of a process are one turn until another process, or another limit, has had one. Turns that share
-//! the lock go on beside each other, so they are told apart by time.
+//! Exclusive holds of a process are one turn until another process, or another limit, has had one. Turns that
+//! share the lock go on beside each other, so they are told apart by time.
 
 use super::Call;
 use crate::journal::CallKind;
 
-/// The longest time from the first hold of a turn that shares the lock to the beginning of its last hold: the time
-/// for local handoff, and for the tasks that receive it to run.
+/// The longest time from the first hold of a turn that shares the lock to the beginning of its last hold: the
+/// time for local handoff, and for the tasks that receive it to run.
 pub const BATCH: u64 = 100_000_000;
 
 /// One turn: when its first hold began, and its last one.

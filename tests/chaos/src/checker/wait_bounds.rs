@@ -1,9 +1,9 @@
-//! No call waits longer than allowed, whatever the fault; and one that is refused since others of its process wait, only
-//! beside one of these.
+//! No call waits longer than allowed, whatever the fault; and one that is refused since others of its process
+//! wait, only beside one of these.
 //!
 //! A single try is bounded by the command timeout instead. Time for which the process is stopped or its
-//! thread blocked does not count, since the call cannot return then. Nor does the time for which the call is not polled after
-//! its deadline.
+//! thread blocked does not count, since the call cannot return then. Nor does the time for which the call is
+//! not polled after its deadline.
 
 use super::{Call, Case, Rule, Verdict, millis};
 use crate::journal::{CallKind, Outcome};

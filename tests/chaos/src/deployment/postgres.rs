@@ -1,4 +1,5 @@
-//! A PostgreSQL server, in one variant behind a pooler, in another with a synchronous standby, which takes over at most once.
+//! A PostgreSQL server, in one variant behind a pooler, in another with a synchronous standby, which takes
+//! over at most once.
 
 use tokio::runtime::Runtime;
 use tokio_postgres::Client;

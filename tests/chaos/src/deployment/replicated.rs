@@ -127,8 +127,8 @@ impl<S: Members> Replicated<S> {
         Self::with(S::start(limits.servers), limits)
     }
 
-    /// A majority has flushed what is granted: two holders are never excused. Whichever server is lost may lead, and
-    /// no lock is available until another one does.
+    /// A majority has flushed what is granted: two holders are never excused. Whichever server is lost may
+    /// lead, and no lock is available until another one does.
     pub fn limits(servers: usize) -> Limits {
         let network = Kind::NETWORK.iter().copied();
         let network: Vec<_> = network.filter(|kind| *kind != Kind::MessagesLost).collect();

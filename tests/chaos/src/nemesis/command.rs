@@ -202,8 +202,8 @@ const IN_SCRIPTS: [&str; 25] = [
     "publish",
 ];
 
-/// Names without the prefix, of locks that are not kept, or cut within a character of it; numbers that exceed every type; and texts that
-/// are no messages.
+/// Names without the prefix, of locks that are not kept, or cut within a character of it; numbers that exceed
+/// every type; and texts that are no messages.
 const NONSENSE: &str = r"
     local token = '0123456789abcdef0123456789abcdef'
     local grants = {

@@ -1,5 +1,5 @@
-//! Notices failovers that no fault was meant to cause: on a busy machine, servers take one another for dead, and
-//! replace a master that still serves clients.
+//! Notices failovers that no fault was meant to cause: on a busy machine, servers take one another for dead,
+//! and replace a master that still serves clients.
 
 use std::iter::zip;
 use std::mem::replace;

@@ -60,8 +60,8 @@ impl<'a> Nemesis<'a> {
         self.recover_until(start + lasts);
     }
 
-    /// Ends all faults that still last. Returns all faults, what processes have left behind, and what notices failovers
-    /// from then on; or `None` if the servers do not agree on a topology.
+    /// Ends all faults that still last. Returns all faults, what processes have left behind, and what notices
+    /// failovers from then on; or `None` if the servers do not agree on a topology.
     pub fn recover(mut self) -> Option<(Vec<Fault>, Vec<String>, Failovers)> {
         let start = Instant::now();
         let mut is_well = false;

@@ -9,8 +9,8 @@ use crate::journal::CallKind;
 use crate::plan::Target;
 use lock_test_support::time::millis;
 
-/// The longest mean time until a release or a cancellation has let the next waiters in. On a busy machine it takes 4 ms,
-/// and 10 ms or more if the waiters have to poll.
+/// The longest mean time until a release or a cancellation has let the next waiters in. On a busy machine it
+/// takes 4 ms, and 10 ms or more if the waiters have to poll.
 const AT_ONCE: Duration = millis(8);
 
 /// Returns the workload of processes that make one call after the other, without local handoff.
@@ -38,7 +38,8 @@ pub fn permits_passed_on() -> Setting {
     }
 }
 
-/// A writer leaves a row of readers behind it. One that has to poll enters 250 ms later, too seldom for a mean to show it.
+/// A writer leaves a row of readers behind it. One that has to poll enters 250 ms later, too seldom for a
+/// mean to show it.
 pub fn readers_enter_together() -> Setting {
     const MOSTLY: [CallKind; 7] = [CallKind::Reads; 7];
     Setting {

@@ -1,4 +1,5 @@
-//! Locks in PostgreSQL: numbers that are drawn at the right time, commits that are flushed, and requests that come late.
+//! Locks in PostgreSQL: numbers that are drawn at the right time, commits that are flushed, and requests that
+//! come late.
 
 use super::admission;
 use super::setting::{SOON, Setting, plain, short, step};
@@ -90,7 +91,8 @@ pub fn late_statements_of_a_pooler() -> Setting {
     }
 }
 
-/// A standby takes over soon after the first client has made the schema, before anything has let it write that to its disk.
+/// A standby takes over soon after the first client has made the schema, before anything has let it write
+/// that to its disk.
 pub fn promoted_at_once() -> Setting {
     in_postgres(Setting {
         keys: 1,

@@ -9,7 +9,8 @@ use crate::plan::Target;
 use lock_test_support::time::millis;
 use std::time::Duration;
 
-/// Sessions continue after a moment on another connection. A node that is left behind blocks the lock for longer.
+/// Sessions continue after a moment on another connection. A node that is left behind blocks the lock for
+/// longer.
 const BLOCKED: Duration = Duration::from_secs(3);
 
 fn in_zookeeper(setting: Setting) -> Setting {
@@ -19,7 +20,8 @@ fn in_zookeeper(setting: Setting) -> Setting {
     }
 }
 
-/// The leader is frozen for longer than sessions live. The others answer pings and reads meanwhile, and wait for it.
+/// The leader is frozen for longer than sessions live. The others answer pings and reads meanwhile, and wait
+/// for it.
 pub fn frozen_leader() -> Setting {
     let frozen = |n: u64| {
         step(
@@ -44,7 +46,8 @@ pub fn frozen_leader() -> Setting {
     })
 }
 
-/// Requests arrive on connections that have been given up by then, at servers of which another serves the session now.
+/// Requests arrive on connections that have been given up by then, at servers of which another serves the
+/// session now.
 pub fn late_claims() -> Setting {
     in_zookeeper(Setting {
         sync_limit: Some(30),

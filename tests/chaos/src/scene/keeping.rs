@@ -35,8 +35,8 @@ pub fn kept_locks_recalled() -> Setting {
     }
 }
 
-/// No recall arrives for most of the time: locks are given back when their tenure is over. Their leases are so long that
-/// they can be renewed.
+/// No recall arrives for most of the time: locks are given back when their tenure is over. Their leases are
+/// so long that they can be renewed.
 pub fn recalls_lost() -> Setting {
     let lost = |process| step(100, 4500, Kind::MessagesLost, Target::Link(process, 0));
     Setting {

@@ -30,8 +30,8 @@ pub fn mixed_line() -> Setting {
     })
 }
 
-/// Requests of one process arrive on connections that it has given up by then. The others, whose network works, would
-/// wait for what such a request writes until its lease has ended, which is long after.
+/// Requests of one process arrive on connections that it has given up by then. The others, whose network
+/// works, would wait for what such a request writes until its lease has ended, which is long after.
 pub fn late_writes() -> Setting {
     let stranded = |n: u64| step(500 + n * 2000, 1100, Kind::Stranded, Target::Link(0, 0));
     Setting {
@@ -50,8 +50,8 @@ pub fn late_writes() -> Setting {
     }
 }
 
-/// Releases find no server. None can arrive before its network is back, and the next call acquires the lock soon after
-/// that.
+/// Releases find no server. None can arrive before its network is back, and the next call acquires the lock
+/// soon after that.
 pub fn releases_cut_off() -> Setting {
     in_etcd(Setting {
         stop: millis(600),

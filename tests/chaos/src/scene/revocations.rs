@@ -7,8 +7,8 @@ use crate::journal::CallKind;
 use crate::plan::{Profile, Target};
 use lock_test_support::time::millis;
 
-/// Holders are asked for their locks all the time, and some do not come to an await, or keep their guards; from some the
-/// locks are taken meanwhile.
+/// Holders are asked for their locks all the time, and some do not come to an await, or keep their guards;
+/// from some the locks are taken meanwhile.
 pub fn locks_asked_for() -> Setting {
     Setting {
         workload: Workload {
@@ -58,8 +58,8 @@ pub fn locks_taken() -> Setting {
     }
 }
 
-/// A process waits, polls once more, is stopped, and is granted the lock, which is taken from it. Its poll arrives after
-/// that.
+/// A process waits, polls once more, is stopped, and is granted the lock, which is taken from it. Its poll
+/// arrives after that.
 pub fn requests_of_the_taken() -> Setting {
     let steps = vec![
         step(500, 3000, Kind::KeyOverwritten, Target::Key(0)),

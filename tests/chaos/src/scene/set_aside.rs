@@ -7,8 +7,8 @@ use crate::instructions::{BodyLength, Workload};
 use crate::journal::CallKind;
 use lock_test_support::time::millis;
 
-/// After this time the next call has acquired a lock that was granted to a call that is not polled: 2 s, and what a busy
-/// machine adds.
+/// After this time the next call has acquired a lock that was granted to a call that is not polled: 2 s, and
+/// what a busy machine adds.
 const PASSED_ON: Duration = millis(2000 + 600);
 
 /// One process makes one call of that kind after the other; the others wait.

@@ -1,8 +1,8 @@
 //! The rules that patches remove.
 //!
-//! The first fourteen, and those about locks that are shared, are rules that a model of the protocol showed to be
-//! necessary. Without those that follow, leases, queues, subscriptions and connections have failed before. The last ones
-//! are of locks in PostgreSQL, etcd and ZooKeeper.
+//! The first fourteen, and those about locks that are shared, are rules that a model of the protocol showed
+//! to be necessary. Without those that follow, leases, queues, subscriptions and connections have failed
+//! before. The last ones are of locks in PostgreSQL, etcd and ZooKeeper.
 
 use std::path::{Path, PathBuf};
 

@@ -63,7 +63,8 @@ impl Copy {
         cargo
     }
 
-    /// Checks that the library that was prepared compiles. What the patch leaves unchanged is not compiled again.
+    /// Checks that the library that was prepared compiles. What the patch leaves unchanged is not compiled
+    /// again.
     pub fn check(&self) -> io::Result<()> {
         let mut check = self.cargo(&["check", "--package", "lock-runtime"]);
         carry_out(check.env("CARGO_INCREMENTAL", "1"))

@@ -33,7 +33,8 @@ fn named(names: &[&str]) -> impl Iterator<Item = &'static Class> {
     CLASSES.iter().filter(named)
 }
 
-/// Compiles the library without each of the named rules, or of all rules. Fails if one of these does not compile.
+/// Compiles the library without each of the named rules, or of all rules. Fails if one of these does not
+/// compile.
 pub fn compile(names: &[&str]) -> ExitCode {
     let copy = Copy::new().unwrap();
     let mut all = true;

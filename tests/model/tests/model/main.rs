@@ -9,7 +9,8 @@ use lock_model::search::search;
 use lock_model::world::Setting;
 
 /// Asserts that no state has a violation, and that the longest times are `most`: of a stall, an orphan, an
-/// unaware holder, a ghost in the queue, a holder that has crashed or is paused, and an idle lock, if that is given.
+/// unaware holder, a ghost in the queue, a holder that has crashed or is paused, and an idle lock, if that is
+/// given.
 #[track_caller]
 fn holds(what: &str, setting: &Setting, most: &[u8]) {
     let found = search(setting);

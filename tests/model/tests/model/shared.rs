@@ -1,5 +1,5 @@
-//! The complete protocol with locks that several clients share: never more holders than the limit of one of them,
-//! no waiter is passed, and no lock stays idle for long.
+//! The complete protocol with locks that several clients share: never more holders than the limit of one of
+//! them, no waiter is passed, and no lock stays idle for long.
 
 use super::holds;
 use lock_model::search::search;

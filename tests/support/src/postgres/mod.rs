@@ -259,7 +259,8 @@ impl Postgres {
         self.paused = false;
     }
 
-    /// Removes the shared memory segment that a killed server leaves, of which a machine has a limited number.
+    /// Removes the shared memory segment that a killed server leaves, of which a machine has a limited
+    /// number.
     fn remove_segment(&self) {
         let file = std::fs::read_to_string(self.data().join("postmaster.pid")).unwrap_or_default();
         let words = file.lines().nth(6).unwrap_or_default();
@@ -415,7 +416,8 @@ impl Postgres {
         self.query(clients)
     }
 
-    /// Returns the connections of clients, except for the test's own, each with ` addr=127.0.0.1:` and its port.
+    /// Returns the connections of clients, except for the test's own, each with ` addr=127.0.0.1:` and its
+    /// port.
     pub fn clients(&self) -> Vec<String> {
         let clients = "SELECT concat('pid=', pid, ' addr=127.0.0.1:', client_port, ' ', query)
             FROM pg_stat_activity WHERE backend_type = 'client backend' AND client_addr IS NOT NULL";

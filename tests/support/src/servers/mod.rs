@@ -1,4 +1,5 @@
-//! The servers of a deployment, whatever their engine: tests connect to them, disturb them and look into them.
+//! The servers of a deployment, whatever their engine: tests connect to them, disturb them and look into
+//! them.
 
 mod members;
 mod memory;
@@ -18,11 +19,11 @@ use crate::time::{millis, soon};
 /// How long a process may need to connect again, and to repeat what was not answered.
 pub const AGAIN: Duration = millis(6000);
 
-/// The servers, from number 0 on, which end when they are dropped. Most are of Redis: an engine of its own writes what
-/// differs.
+/// The servers, from number 0 on, which end when they are dropped. Most are of Redis: an engine of its own
+/// writes what differs.
 pub trait Servers: Send + Sync {
-    /// Returns the URLs of clients that reach the servers at these ports; several, if each server is a deployment of
-    /// its own. There are none if clients find other ways to the servers.
+    /// Returns the URLs of clients that reach the servers at these ports; several, if each server is a
+    /// deployment of its own. There are none if clients find other ways to the servers.
     fn urls_at(&self, ports: &[u16]) -> Vec<String>;
 
     /// Returns the URLs of clients.

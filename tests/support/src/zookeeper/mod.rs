@@ -17,8 +17,8 @@ use crate::server::{free_port, give_back_port, on_disk, temporary};
 use crate::time::comes_true;
 use client::{Client, Kind};
 
-/// The classes of ZooKeeper and of what it needs, as Debian installs them. The archive of ZooKeeper names the others,
-/// but not all that TLS needs.
+/// The classes of ZooKeeper and of what it needs, as Debian installs them. The archive of ZooKeeper names the
+/// others, but not all that TLS needs.
 const CLASSES: &str = "/usr/share/java/zookeeper.jar:/usr/share/java/netty-codec.jar:\
                        /usr/share/java/netty-resolver.jar";
 
@@ -106,7 +106,8 @@ impl ZooKeeper {
         Self::start_at(&ports, &INSTALLED, tick, "syncLimit=5", Vec::new())
     }
 
-    /// Starts an ensemble whose servers can be parted from one another. They still hear of each other's votes.
+    /// Starts an ensemble whose servers can be parted from one another. They still hear of each other's
+    /// votes.
     pub fn behind_proxies(members: usize, tick: Duration, options: &str) -> Self {
         let ports = free_ports(members);
         let to_all = |_| ports.iter().map(|[_, follow, _]| Proxy::to(*follow));
@@ -114,7 +115,8 @@ impl ZooKeeper {
         Self::start_at(&ports, &LIGHT, tick, options, paths)
     }
 
-    /// The links are those through which each server follows each other one that leads, if they can be parted.
+    /// The links are those through which each server follows each other one that leads, if they can be
+    /// parted.
     fn start_at(
         ports: &[[u16; 3]],
         machine: &Machine,
@@ -173,8 +175,8 @@ impl ZooKeeper {
 
     /// Has the servers load their classes: on a busy machine their first requests take seconds.
     ///
-    /// A follower that was started while others wrote may never answer some requests, or answer them wrongly: it has
-    /// missed a commit. It is started again.
+    /// A follower that was started while others wrote may never answer some requests, or answer them wrongly:
+    /// it has missed a commit. It is started again.
     pub fn warm_up(&mut self) {
         for member in 0..self.size() {
             let is_warm = (0..4).any(|_| {

@@ -1,5 +1,5 @@
-//! Transactions that are sent as one while another is under way: a server needs more time for each than for what
-//! it does.
+//! Transactions that are sent as one while another is under way: a server needs more time for each than for
+//! what it does.
 
 use crate::engine::etcd::wire::error::Failure;
 use crate::engine::etcd::wire::messages::{TxnRequest, TxnResponse};
@@ -13,7 +13,8 @@ use std::pin::{Pin, pin};
 use std::task::Poll;
 use tokio::sync::oneshot;
 
-/// The greatest number of transactions in one: servers allow 128 operations, and those of the parts count, too.
+/// The greatest number of transactions in one: servers allow 128 operations, and those of the parts count,
+/// too.
 const MAX_PARTS: usize = 60;
 
 /// The greatest number of bytes in one request, far below the size that servers accept.
@@ -35,8 +36,9 @@ struct Part {
 }
 
 impl Batch {
-    /// Executes the transaction, together with others that wait meanwhile. All conditions are looked at before any
-    /// of them writes, so a line is entered by one of them at most; and what one reads may contain what another wrote.
+    /// Executes the transaction, together with others that wait meanwhile. All conditions are looked at
+    /// before any of them writes, so a line is entered by one of them at most; and what one reads may contain
+    /// what another wrote.
     pub(crate) async fn execute<S>(
         &self,
         request: TxnRequest,

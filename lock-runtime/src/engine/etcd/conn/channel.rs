@@ -106,8 +106,8 @@ impl Channel {
         self.call("/etcdserverpb.KV/Txn", txn).await
     }
 
-    /// Calls a method. A request whose outcome is not known ends the connection: what it may still do on the server
-    /// is void as soon as there is another one.
+    /// Calls a method. A request whose outcome is not known ends the connection: what it may still do on the
+    /// server is void as soon as there is another one.
     pub(crate) async fn call<Q: Message, A: Message + Default>(
         &self,
         method: &'static str,
@@ -126,8 +126,8 @@ impl Channel {
         reply.map_err(|failure| self.state.explain(failure))
     }
 
-    /// Logs in anew, and calls the method. If that login is refused, or forgotten, too, the next connection tries others, as
-    /// after any other end of a connection: users or passwords are about to change.
+    /// Logs in anew, and calls the method. If that login is refused, or forgotten, too, the next connection
+    /// tries others, as after any other end of a connection: users or passwords are about to change.
     async fn call_after_login<Q: Message, A: Message + Default>(
         &self,
         method: &'static str,

@@ -15,8 +15,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-/// The time that each member has in the first round of tries: enough for the two writes that begin an epoch, which a
-/// majority stores.
+/// The time that each member has in the first round of tries: enough for the two writes that begin an epoch,
+/// which a majority stores.
 const MEMBER_TIMEOUT: Duration = MIN_TIMEOUT.saturating_mul(2);
 
 pub(crate) struct Client {
@@ -34,8 +34,8 @@ struct RoundRobin<F> {
 }
 
 impl Client {
-    /// Connects to the first member that replies, and keeps a connection from then on. `on_connect` is called for each
-    /// connection.
+    /// Connects to the first member that replies, and keeps a connection from then on. `on_connect` is called
+    /// for each connection.
     pub(crate) async fn connect(
         connector: Connector,
         on_connect: impl Fn() + Send + 'static,
@@ -76,8 +76,8 @@ impl Client {
         let _ = self.connection.connection(true).await;
     }
 
-    /// Runs a request on the I/O thread, where it continues if the caller leaves. A request without a reply by the
-    /// deadline may have been executed.
+    /// Runs a request on the I/O thread, where it continues if the caller leaves. A request without a reply
+    /// by the deadline may have been executed.
     pub(crate) async fn run<T: Send + 'static>(
         &self,
         deadline: Instant,

@@ -128,8 +128,8 @@ impl Connection {
         }
     }
 
-    /// Executes a transaction that may enter those lines, together with others that wait. What it reads is for a
-    /// refusal only.
+    /// Executes a transaction that may enter those lines, together with others that wait. What it reads is
+    /// for a refusal only.
     pub(crate) async fn txn_in_batch(
         &self,
         txn: TxnRequest,

@@ -35,7 +35,8 @@ impl ConnectionState {
         let _ = self.cause.set(error.to_string());
     }
 
-    /// Returns the failure, with a remedy if the server did not reply, and with the cause if the connection broke.
+    /// Returns the failure, with a remedy if the server did not reply, and with the cause if the connection
+    /// broke.
     pub(crate) fn explain(&self, failure: Failure) -> Failure {
         match (failure, self.cause.get()) {
             (Failure::NoReply(_), _) if self.silent.load(Ordering::Acquire) => {

@@ -1,4 +1,5 @@
-//! The epoch of a connection: the time in which its writes are carried out, until the process has another connection.
+//! The epoch of a connection: the time in which its writes are carried out, until the process has another
+//! connection.
 
 use crate::engine::etcd::conn::channel::Channel;
 use crate::engine::etcd::wire::error::Failure;

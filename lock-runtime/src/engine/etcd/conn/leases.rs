@@ -1,9 +1,9 @@
 //! Leases of the server, each of which many claims share.
 //!
-//! Nothing is believed because a lease was kept alive: a leader that was frozen, and has a successor, never learns of
-//! that, and may have the lease revoked when it resumes. But no member ends a lease before its length has passed since
-//! it was granted. So holders move their keys to new leases, and only claims that wait rely on leases that are kept
-//! alive: losing one costs them their place.
+//! Nothing is believed because a lease was kept alive: a leader that was frozen, and has a successor, never
+//! learns of that, and may have the lease revoked when it resumes. But no member ends a lease before its
+//! length has passed since it was granted. So holders move their keys to new leases, and only claims that
+//! wait rely on leases that are kept alive: losing one costs them their place.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::conn::client::Client;
@@ -43,8 +43,8 @@ struct Class {
 }
 
 impl Class {
-    /// Returns the share of that number of claims in the newest lease that was granted no longer than `age` before
-    /// `since`.
+    /// Returns the share of that number of claims in the newest lease that was granted no longer than `age`
+    /// before `since`.
     fn find(&self, claims: usize, since: Timestamp, age: Duration) -> Option<Arc<LeaseUse>> {
         let fits = |lease: &&Arc<ServerLease>| {
             lease.age(since) <= age && !lease.is_lost() && lease.has_room_for(claims)
@@ -89,7 +89,8 @@ impl Leases {
         joined
     }
 
-    /// Returns the share of that number of claims in a lease that was granted no longer than `age` before `since`.
+    /// Returns the share of that number of claims in a lease that was granted no longer than `age` before
+    /// `since`.
     pub(crate) async fn join_since(
         self: &Arc<Self>,
         ttl: Duration,
@@ -116,8 +117,8 @@ impl Leases {
         Ok(Arc::new(share))
     }
 
-    /// Has a lease granted. A member loses what it has passed on to a leader that died, and answers all else: so the request
-    /// is repeated, which does no harm. A lease without keys ends by itself.
+    /// Has a lease granted. A member loses what it has passed on to a leader that died, and answers all else:
+    /// so the request is repeated, which does no harm. A lease without keys ends by itself.
     async fn grant(&self, seconds: u64) -> Result<ServerLease, EngineError> {
         let connection = self.client.connection().await?;
         let mut tries = Vec::new();
@@ -196,8 +197,8 @@ impl Leases {
         }
     }
 
-    /// Forgets the leases of that length that are of no use. Returns the others that must be kept alive, and whether
-    /// new claims are to be expected; `None` if there are no leases.
+    /// Forgets the leases of that length that are of no use. Returns the others that must be kept alive, and
+    /// whether new claims are to be expected; `None` if there are no leases.
     fn tend(&self, seconds: u64) -> Option<(Vec<Arc<ServerLease>>, bool)> {
         let time = self.clock.now();
         let mut classes = self.classes();
@@ -238,7 +239,8 @@ impl Leases {
     }
 }
 
-/// Keeps the leases of that length alive on which claims stay, and has a young one ready for claims that come.
+/// Keeps the leases of that length alive on which claims stay, and has a young one ready for claims that
+/// come.
 async fn keep(leases: Weak<Leases>, seconds: u64) {
     let ttl = Duration::from_secs(seconds);
     let mut pause = ttl / 4;

@@ -29,8 +29,8 @@ pub(crate) struct LeaseUse {
 }
 
 impl ServerLease {
-    /// Returns the lease that a request sent at `sent` has granted. Members may round its length up, each by its own
-    /// settings.
+    /// Returns the lease that a request sent at `sent` has granted. Members may round its length up, each by
+    /// its own settings.
     pub(crate) fn new(id: i64, seconds: u64, sent: Timestamp) -> ServerLease {
         ServerLease {
             id,

@@ -111,11 +111,11 @@ impl Core {
     }
 }
 
-/// Returns the transaction that writes keys into lines that are empty, or that have no newer key than those that were
-/// read at the revision `seen`.
+/// Returns the transaction that writes keys into lines that are empty, or that have no newer key than those
+/// that were read at the revision `seen`.
 fn entry(lines: &[(Bytes, Bytes)], puts: Vec<RequestOp>, seen: Option<i64>) -> TxnRequest {
-    // What was read without the claim's key, and has no new key since, is without it. A holder's renewal writes to its
-    // key, and takes no room.
+    // What was read without the claim's key, and has no new key since, is without it. A holder's renewal
+    // writes to its key, and takes no room.
     let room = |line| match seen {
         None => txn::is_empty(line),
         Some(revision) => txn::has_no_newer(line, revision),

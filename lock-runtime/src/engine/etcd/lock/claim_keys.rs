@@ -1,5 +1,5 @@
-//! The keys that a process uses for its claims on one lock. They are used again, since the server keeps an entry for
-//! each deleted key until its history is compacted.
+//! The keys that a process uses for its claims on one lock. They are used again, since the server keeps an
+//! entry for each deleted key until its history is compacted.
 
 use crate::engine::etcd::keys::Keys;
 use crate::util::sync::Mutex;

@@ -135,8 +135,8 @@ impl Claims {
         }
     }
 
-    /// Records that the claim holds the lock, and that it expires when that ttl has passed since then. Returns `false`
-    /// if it ends already.
+    /// Records that the claim holds the lock, and that it expires when that ttl has passed since then.
+    /// Returns `false` if it ends already.
     pub(crate) fn hold(&self, token: Token, since: Timestamp, ttl: Duration) -> bool {
         let open = self.table.change(token, |record| {
             self.leave(&record.phase);
@@ -147,8 +147,8 @@ impl Claims {
         open.unwrap_or(false)
     }
 
-    /// Prepares for the claim's line to be read through that connection. Returns `false` if no watch of it follows the
-    /// line.
+    /// Prepares for the claim's line to be read through that connection. Returns `false` if no watch of it
+    /// follows the line.
     pub(crate) fn begin_to_read(&self, token: Token, connection: &Arc<Connection>) -> bool {
         let follows = self.table.change(token, |record| match &mut record.phase {
             ClaimPhase::Waits(line) if line.is_of(connection) => {
@@ -209,7 +209,8 @@ impl Claims {
         watch.flatten().filter(|watch| self.watches.remove(*watch))
     }
 
-    /// Follows what a watch reports. Returns the event for the claim, and `true` if the watch is needed no more.
+    /// Follows what a watch reports. Returns the event for the claim, and `true` if the watch is needed no
+    /// more.
     pub(crate) fn follow(&self, message: &WatchResponse) -> Option<(EngineEvent, bool)> {
         let token = self.watches.get(message.watch_id)?;
         let followed = self.table.change(token, |record| {

@@ -1,5 +1,5 @@
-//! What the requests of locks have in common: the state of the engine, and writes that only the present connection
-//! carries out.
+//! What the requests of locks have in common: the state of the engine, and writes that only the present
+//! connection carries out.
 
 use crate::engine::common::claim_table::end_expired;
 use crate::engine::common::upkeep::Kept;
@@ -126,8 +126,8 @@ impl Core {
         Ok(lease)
     }
 
-    /// Writes what is attached to that lease, if the epoch is this connection's. Returns `None` if the lease has
-    /// ended.
+    /// Writes what is attached to that lease, if the epoch is this connection's. Returns `None` if the lease
+    /// has ended.
     pub(crate) async fn write(
         &self,
         lease: &LeaseUse,
@@ -143,8 +143,8 @@ impl Core {
         }
     }
 
-    /// Executes the transaction if the epoch is this connection's; together with others, if all lines are given that
-    /// it may enter.
+    /// Executes the transaction if the epoch is this connection's; together with others, if all lines are
+    /// given that it may enter.
     pub(crate) async fn write_in_epoch(
         &self,
         request: TxnRequest,

@@ -29,8 +29,8 @@ impl EtcdEngine {
 }
 
 impl Core {
-    /// Puts the token `to`, which has been added, under the claim's key, which keeps its place. Returns for how long it
-    /// holds the lock; `None` if the claim does not.
+    /// Puts the token `to`, which has been added, under the claim's key, which keeps its place. Returns for
+    /// how long it holds the lock; `None` if the claim does not.
     pub(crate) async fn downgrade(
         self: Arc<Self>,
         claim: Claim,

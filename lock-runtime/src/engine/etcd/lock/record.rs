@@ -18,7 +18,8 @@ use std::time::Duration;
 /// A holder begins with no less of its lease: one slow renewal must not lose the lock.
 const HALF: (u32, u32) = (1, 2);
 
-/// The first that waits keeps no less of its lease, so that half is left when it becomes the holder between two polls.
+/// The first that waits keeps no less of its lease, so that half is left when it becomes the holder between
+/// two polls.
 const TWO_THIRDS: (u32, u32) = (2, 3);
 
 /// What is known of one claim.
@@ -30,7 +31,8 @@ pub(crate) struct Record {
     /// The leases that the claim's key may be attached to.
     pub(crate) leases: Vec<Arc<LeaseUse>>,
     pub(crate) phase: ClaimPhase,
-    /// `true` if the claim may have entered the line, which it does once: one that was taken out does not return.
+    /// `true` if the claim may have entered the line, which it does once: one that was taken out does not
+    /// return.
     pub(crate) has_entered: bool,
     pub(crate) ending: Ending,
 }
@@ -84,7 +86,8 @@ impl Record {
         !self.leases.is_empty() && leases.all(|lease| lease.lease().is_lost())
     }
 
-    /// Returns `true` if the server keeps the claim's key for that ttl from `since` on, on a lease of that length.
+    /// Returns `true` if the server keeps the claim's key for that ttl from `since` on, on a lease of that
+    /// length.
     pub(crate) fn is_proven(&self, since: Timestamp, ttl: Duration) -> bool {
         let whole = Lease::from_request(since, ttl).remaining(since);
         let mut leases = self.leases.iter();
@@ -129,8 +132,8 @@ impl Record {
         }
     }
 
-    /// Follows what the watch of a waiting claim reports. Returns the event for the claim, and `true` if the watch is
-    /// needed no more.
+    /// Follows what the watch of a waiting claim reports. Returns the event for the claim, and `true` if the
+    /// watch is needed no more.
     pub(crate) fn follow(
         &mut self,
         token: Token,

@@ -54,7 +54,8 @@ impl Core {
         }
     }
 
-    /// Begins to end a claim, if that has not begun: it leaves the line. Returns `None` if there is no such claim.
+    /// Begins to end a claim, if that has not begun: it leaves the line. Returns `None` if there is no such
+    /// claim.
     pub(crate) fn end(self: &Arc<Self>, token: Token) -> Option<Ending> {
         self.stop_watching(token);
         let record = self.claims.find(token)?;

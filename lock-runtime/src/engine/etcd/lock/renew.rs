@@ -17,7 +17,8 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The greatest number of keys in one transaction: servers allow 128 operations, and those of the parts count, too.
+/// The greatest number of keys in one transaction: servers allow 128 operations, and those of the parts
+/// count, too.
 const MAX_PARTS: usize = 60;
 
 /// The greatest number of bytes of the keys in one transaction, far below the size that servers accept.
@@ -156,7 +157,8 @@ impl Core {
         Ok(Some(Move::new(claim, record, lease)))
     }
 
-    /// Attaches keys to other leases, or looks at them, in the claims' turns. Returns the claims whose keys are there.
+    /// Attaches keys to other leases, or looks at them, in the claims' turns. Returns the claims whose keys
+    /// are there.
     pub(crate) async fn attach(&self, moves: &[Move]) -> Result<HashSet<Token>, EngineError> {
         let leases = moves.iter().filter_map(|it| it.lease.as_ref());
         for it in moves {

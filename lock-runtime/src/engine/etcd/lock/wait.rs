@@ -192,7 +192,8 @@ impl Core {
         if !message.canceled && is_done {
             self.cancel_watch(message.watch_id);
         }
-        // Unless the history was compacted, the server has refused the watch: its user may have to log in again.
+        // Unless the history was compacted, the server has refused the watch: its user may have to log in
+        // again.
         if message.canceled
             && message.compact_revision == 0
             && let Some(connection) = self.client.present()

@@ -1,5 +1,5 @@
-//! A line that a watch follows. The watch begins before the line is read: to one that begins in the past, a server
-//! reports nothing for up to 100 ms.
+//! A line that a watch follows. The watch begins before the line is read: to one that begins in the past, a
+//! server reports nothing for up to 100 ms.
 
 use crate::engine::common::line::{Line, Place};
 use crate::engine::common::upkeep::Kept;

@@ -5,7 +5,8 @@ use crate::engine::tests::peer::{Peer, soon};
 use crate::engine::tests::space::Space;
 use lock_test_support::etcd::Etcd;
 
-/// It need not listen. What is asked while it is cut off is lost, and what it has received does not come again.
+/// It need not listen. What is asked while it is cut off is lost, and what it has received does not come
+/// again.
 pub(super) async fn an_ask_reaches_every_process_that_is_connected(space: Space) {
     let (etcd, key) = (space.servers::<Etcd>(), format!("{}::asks", space.prefix));
     let (network, mut one) = space.distant_peer().await.unwrap();

@@ -12,8 +12,8 @@ async fn writes_pass_to_the_next_connection() -> Result<(), LockError> {
     let held = locks.lock("held").acquire().await?;
     server.fall_silent();
     let [sent, waits] = ["sent", "waits"].map(|key| locks.lock(key).try_acquire());
-    // The requests begin in this order. The last does not wait for its turn, and ends the connection. Those that were
-    // sent are repeated, since the server may have carried them out.
+    // The requests begin in this order. The last does not wait for its turn, and ends the connection. Those
+    // that were sent are repeated, since the server may have carried them out.
     let (sent, waits, drawn) = tokio::join!(sent, waits, held.fencing_token());
     drawn?;
     for acquired in [sent, waits] {

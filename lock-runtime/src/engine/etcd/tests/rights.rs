@@ -5,8 +5,8 @@ use crate::engine::error::EngineErrorKind;
 use crate::engine::tests::peer::{Peer, reading, soon, text};
 use lock_test_support::etcd::Etcd;
 
-/// Starts etcd with the users `locks`, who may use the keys below `lock:`, `viewer`, who may read them, and `row`, who may
-/// use what the one lock needs.
+/// Starts etcd with the users `locks`, who may use the keys below `lock:`, `viewer`, who may read them, and
+/// `row`, who may use what the one lock needs.
 fn with_users() -> Etcd {
     let mut etcd = Etcd::start();
     for name in ["root", "locks", "viewer", "row"] {

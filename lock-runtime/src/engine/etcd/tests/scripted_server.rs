@@ -118,7 +118,8 @@ impl ScriptedServer {
         self.shared.release().await;
     }
 
-    /// Has watches begin only after another claim has entered the line and the other client has released the lock.
+    /// Has watches begin only after another claim has entered the line and the other client has released the
+    /// lock.
     pub(crate) fn release_before_watches(&self) {
         self.shared.stored().releases_first = true;
     }
@@ -270,7 +271,8 @@ async fn reply_to(
     stream.send_trailers(status)
 }
 
-/// Begins the watches that a connection asks for, which are of the line or of asks. Each of its messages comes in a frame of its own.
+/// Begins the watches that a connection asks for, which are of the line or of asks. Each of its messages
+/// comes in a frame of its own.
 async fn take_watches(
     mut body: RecvStream,
     reports: mpsc::UnboundedSender<WatchResponse>,

@@ -94,8 +94,8 @@ fn tls(config: &Config) -> Result<rustls::ClientConfig, LockError> {
     Ok(tls)
 }
 
-/// Fails if an `@` may belong to the user, the password or a parameter: the driver takes the first one for their end,
-/// and the rest for a host, which errors name.
+/// Fails if an `@` may belong to the user, the password or a parameter: the driver takes the first one for
+/// their end, and the rest for a host, which errors name.
 fn check_separators(url: &str) -> Result<(), LockError> {
     let (_, rest) = url.split_once("://").unwrap_or(("", url));
     let end = rest.find(['/', '?']).unwrap_or(rest.len());

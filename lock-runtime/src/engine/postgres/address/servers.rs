@@ -16,8 +16,8 @@ pub(crate) struct Servers {
 }
 
 impl Servers {
-    /// Returns the servers whose addresses are those of `hosts`, and everything else is that of `like`. Fails with the
-    /// reason if an address is missing.
+    /// Returns the servers whose addresses are those of `hosts`, and everything else is that of `like`. Fails
+    /// with the reason if an address is missing.
     pub(crate) fn new(hosts: &Config, like: &Config) -> Result<Servers, &'static str> {
         check(hosts)?;
         let each = (0..count(hosts)).map(|n| nth(n, hosts, like));
@@ -134,8 +134,8 @@ fn without_hosts(like: &Config) -> Config {
     config
 }
 
-/// Returns the configuration with a time limit for each address of the host's name: one that drops packets leaves time
-/// for another.
+/// Returns the configuration with a time limit for each address of the host's name: one that drops packets
+/// leaves time for another.
 pub(crate) fn within(config: &Config, time: Duration) -> Config {
     let mut config = config.clone();
     config.connect_timeout(time / 2);

@@ -17,7 +17,8 @@ pub(crate) struct Backend {
 }
 
 impl Backend {
-    /// Asks the server. Fails if it is too old, or is no PostgreSQL, or a pooler's backend is not fit for locks.
+    /// Asks the server. Fails if it is too old, or is no PostgreSQL, or a pooler's backend is not fit for
+    /// locks.
     pub(crate) async fn of(client: &Client) -> Result<Backend, EngineError> {
         let query = include_str!("../sql/backend.sql");
         let row = client.query_typed_one(query, &[]).await;

@@ -32,8 +32,8 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    /// Connects until that instant to the first of the servers that accepts writes. Each has a share of the time, so that one that hangs
-    /// hides no other.
+    /// Connects until that instant to the first of the servers that accepts writes. Each has a share of the
+    /// time, so that one that hangs hides no other.
     pub(crate) async fn open(
         io: IoThread,
         servers: &Servers,
@@ -98,8 +98,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Turns off timeouts of the server, and lets it notice that this process is gone. Behind a pooler, others would get
-    /// the same settings.
+    /// Turns off timeouts of the server, and lets it notice that this process is gone. Behind a pooler,
+    /// others would get the same settings.
     async fn set(&self) -> Result<(), EngineError> {
         // No version knows all of these timeouts.
         let settings = "SELECT set_config(name, '0', false) FROM unnest(ARRAY['statement_timeout', \

@@ -1,7 +1,7 @@
 //! Whether a pooler is between this process and the server.
 //!
-//! A pooler makes up the process id that it announces when a connection begins. The driver shows that id only in the request
-//! which cancels a statement; the request is written to memory here, and never sent.
+//! A pooler makes up the process id that it announces when a connection begins. The driver shows that id only
+//! in the request which cancels a statement; the request is written to memory here, and never sent.
 
 use crate::util::sync::Mutex;
 use std::future::{Ready, ready};

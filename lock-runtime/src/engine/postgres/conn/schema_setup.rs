@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Error};
 
-/// Fails unless the schema is there, in the version of this client. With `create`, makes it if it is missing, or waits until
-/// another client has made it: until the deadline.
+/// Fails unless the schema is there, in the version of this client. With `create`, makes it if it is missing,
+/// or waits until another client has made it: until the deadline.
 pub(crate) async fn set_up(
     client: &Client,
     schema: &Schema,
@@ -75,8 +75,8 @@ fn version(comment: &str) -> Option<u32> {
         .ok()
 }
 
-/// In one transaction: two clients that define a function at once would fail. A client that has gone is noticed only when
-/// its statement ends: before the deadline, so that the error says what it has waited for.
+/// In one transaction: two clients that define a function at once would fail. A client that has gone is
+/// noticed only when its statement ends: before the deadline, so that the error says what it has waited for.
 async fn make(client: &Client, schema: &Schema, deadline: Instant) -> Result<(), EngineError> {
     let failure = |error: &Error| {
         let error = connecting(error);

@@ -18,15 +18,16 @@ const MAX: usize = 100;
 pub(crate) struct StaleBackends(Vec<Backend>);
 
 impl StaleBackends {
-    /// Adds the backend of a connection that has ended. The one behind a pooler serves others, and may not be ended.
+    /// Adds the backend of a connection that has ended. The one behind a pooler serves others, and may not be
+    /// ended.
     pub(crate) fn add(&mut self, backend: Backend) {
         if backend.is_own && self.0.len() < MAX {
             self.0.push(backend);
         }
     }
 
-    /// Ends them, so that no request which was sent to them is carried out later. Returns `true` if all are gone; the
-    /// others are ended another time. A role may end its own backends.
+    /// Ends them, so that no request which was sent to them is carried out later. Returns `true` if all are
+    /// gone; the others are ended another time. A role may end its own backends.
     pub(crate) async fn end(&mut self, client: &Client) -> Result<bool, EngineError> {
         let end = "SELECT count(pg_terminate_backend(a.pid)) FROM unnest($1, $2) e(pid, started) \
                    JOIN pg_stat_activity a ON a.pid = e.pid \

@@ -62,8 +62,8 @@ fn keeper(row: &Row, claim: &Claim) -> Result<Option<Token>, EngineError> {
     Ok(recalls.then_some(holder))
 }
 
-/// `hears`: messages reach this process. One that hears none asks as often as the first waiter does, and assumes that
-/// others wait.
+/// `hears`: messages reach this process. One that hears none asks as often as the first waiter does, and
+/// assumes that others wait.
 fn parse(row: &Row, hears: bool) -> Result<EnqueueReply, EngineError> {
     let left = || get::<i64>(row, "time_left").map(duration);
     match get::<i32>(row, "answer")? {

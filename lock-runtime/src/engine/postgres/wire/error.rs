@@ -31,8 +31,8 @@ impl Failure {
             error: EngineError::new(kind(code), server_text(db)),
             ends_connection: matches!(
                 code,
-                // The server is read-only, or the schema is gone: connecting finds another server, or makes it. Or its
-                // clock was set forward: connecting reads it again.
+                // The server is read-only, or the schema is gone: connecting finds another server, or makes
+                // it. Or its clock was set forward: connecting reads it again.
                 "25006" | "42P01" | "42883" | "3F000" | "DL002"
             ),
             may_be_split: code == "55P03" || code.starts_with("22"),
@@ -53,8 +53,8 @@ impl Failure {
     }
 }
 
-/// Returns `true` if a request with that SQLSTATE may have been committed: the connection broke, perhaps that of a
-/// pooler, or the server was shut down.
+/// Returns `true` if a request with that SQLSTATE may have been committed: the connection broke, perhaps that
+/// of a pooler, or the server was shut down.
 fn may_be_committed(code: &str) -> bool {
     code.starts_with("08") || matches!(code, "40003" | "57P01" | "57P02" | "57P05")
 }

@@ -13,7 +13,8 @@ pub(crate) const NOTIFY: &str = "SELECT distributed_lock.notify_1($1)";
 pub(crate) const PING: &str = "WITH none AS (DELETE FROM distributed_lock.held WHERE false RETURNING name) \
     SELECT count(*) FROM none";
 
-/// The holders and the first waiters of each lock. A holder whose lease has ended is none, unless a transaction may pin it.
+/// The holders and the first waiters of each lock. A holder whose lease has ended is none, unless a
+/// transaction may pin it.
 pub(crate) const VIEWS: &str = "SELECT coalesce(h.tokens, '{}') AS holders, coalesce(h.rests, '{}') AS rests, \
         ARRAY(SELECT token FROM distributed_lock.waiting w WHERE w.name = n.name ORDER BY place LIMIT $2) AS waiters, \
         (SELECT count(*) FROM distributed_lock.waiting w WHERE w.name = n.name) AS waiting \
@@ -25,7 +26,8 @@ pub(crate) const VIEWS: &str = "SELECT coalesce(h.tokens, '{}') AS holders, coal
         WHERE rest > 0 OR pinned) h \
     ORDER BY n.nth";
 
-/// The names that begin so of locks that are held or waited for. It goes from name to name, since a lock may have many rows.
+/// The names that begin so of locks that are held or waited for. It goes from name to name, since a lock may
+/// have many rows.
 pub(crate) const NAMES: &str = "WITH RECURSIVE names(name) AS ( \
         SELECT least( \
             (SELECT name FROM distributed_lock.held WHERE name >= $1 ORDER BY name LIMIT 1), \
@@ -40,8 +42,8 @@ pub(crate) const NAMES: &str = "WITH RECURSIVE names(name) AS ( \
         OR EXISTS (SELECT FROM distributed_lock.waiting w WHERE w.name = n.name AND w.alive_until > clock_timestamp()) \
     ) LIMIT $2";
 pub(crate) const REPORT: &str = "SELECT distributed_lock.report_1($1, $2)";
-/// The next reports of these processes, or of all, in their order, without those whose time can't be. It reads the beginning
-/// of each.
+/// The next reports of these processes, or of all, in their order, without those whose time can't be. It
+/// reads the beginning of each.
 pub(crate) const REPORTS: &str = "SELECT id, left(report, 16384) AS report, \
         (date_part('epoch', clock_timestamp() - seen_at) * 1000000)::bigint AS age \
     FROM distributed_lock.process \
@@ -49,8 +51,8 @@ pub(crate) const REPORTS: &str = "SELECT id, left(report, 16384) AS report, \
         AND ($1::text[] IS NULL OR id = ANY ($1)) AND id > $2 ORDER BY id LIMIT $3";
 pub(crate) const TAKE: &str = "SELECT * FROM distributed_lock.take_1($1, $2, $3)";
 
-/// Those before `PING` are prepared before the first request: to prepare one later takes a round trip, in which other requests
-/// would overtake it.
+/// Those before `PING` are prepared before the first request: to prepare one later takes a round trip, in
+/// which other requests would overtake it.
 pub(crate) const OFTEN: [&str; 7] = [
     ACQUIRE,
     ACQUIRE_ONE,

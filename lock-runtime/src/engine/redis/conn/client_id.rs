@@ -48,7 +48,8 @@ impl BrokenClients {
 
     /// Returns one of them.
     pub(crate) fn first(&self) -> Option<ClientId> {
-        // A caller whose connection has broken sees its client: that was added before the caller learned of the end.
+        // A caller whose connection has broken sees its client: that was added before the caller learned of
+        // the end.
         if self.count.load(Ordering::Acquire) == 0 {
             return None;
         }

@@ -53,8 +53,8 @@ pub(crate) struct Connector {
 #[derive(Clone)]
 pub(crate) struct PushHandler {
     pub(crate) message: MessageHandler,
-    /// Called for every new connection, after its setup commands: with `true` if the server has accepted the optional
-    /// ones, too.
+    /// Called for every new connection, after its setup commands: with `true` if the server has accepted the
+    /// optional ones, too.
     pub(crate) connected: Arc<dyn Fn(bool) + Send + Sync>,
 }
 
@@ -140,8 +140,8 @@ impl Connector {
             .collect()
     }
 
-    /// Logs in and sets the connection up, by requests that are all sent at once, so that it takes one round trip. Returns
-    /// `true` if the server has accepted the optional ones, too.
+    /// Logs in and sets the connection up, by requests that are all sent at once, so that it takes one round
+    /// trip. Returns `true` if the server has accepted the optional ones, too.
     async fn set_up(
         &mut self,
         pipeline: &Pipeline,

@@ -50,8 +50,8 @@ struct Shared {
 const NEVER: u64 = u64::MAX;
 
 impl Driver {
-    /// Starts the driver as a task of that runtime, and ends with it. If the connection breaks with requests under way, it
-    /// is added to `broken`.
+    /// Starts the driver as a task of that runtime, and ends with it. If the connection breaks with requests
+    /// under way, it is added to `broken`.
     pub(super) fn start(
         runtime: &Handle,
         pipeline: Arc<Pipeline>,
@@ -230,9 +230,9 @@ fn none(io: PoisonError<MutexGuard<'_, Option<Exchange>>>) -> MutexGuard<'_, Opt
     io
 }
 
-/// Wakes the task on the driver's own runtime, and has the I/O thread look at the connection: if the runtime is
-/// stalled, the I/O thread does the task's work. Callers that submit requests use this waker, and so does the I/O
-/// thread when it drives the connection.
+/// Wakes the task on the driver's own runtime, and has the I/O thread look at the connection: if the runtime
+/// is stalled, the I/O thread does the task's work. Callers that submit requests use this waker, and so does
+/// the I/O thread when it drives the connection.
 impl Wake for Shared {
     fn wake(self: Arc<Self>) {
         self.wake_by_ref();

@@ -64,8 +64,8 @@ impl Exchange {
         }
     }
 
-    /// Writes and reads as much as possible. Is ready when the connection has ended. With `helps`, no other task
-    /// goes first.
+    /// Writes and reads as much as possible. Is ready when the connection has ended. With `helps`, no other
+    /// task goes first.
     pub(super) fn poll(
         &mut self,
         pipeline: &Pipeline,
@@ -102,8 +102,8 @@ impl Exchange {
         }
     }
 
-    /// Returns `true` once before each write if more requests are expected: then the other tasks that are ready add
-    /// theirs first. This multiplies the throughput under load, and delays no lone request.
+    /// Returns `true` once before each write if more requests are expected: then the other tasks that are
+    /// ready add theirs first. This multiplies the throughput under load, and delays no lone request.
     fn steps_back(&mut self, slots: &Slots) -> bool {
         slots.expects_more() && !replace(&mut self.stepped_back, true)
     }
@@ -111,8 +111,8 @@ impl Exchange {
     /// Encodes the unsent requests.
     fn take_requests(&mut self, slots: &mut Slots) -> Result<(), EngineError> {
         self.stepped_back = false;
-        // One system call for the tokens of a whole write. No random byte is kept for later: a virtual machine
-        // that is cloned must not repeat a token.
+        // One system call for the tokens of a whole write. No random byte is kept for later: a virtual
+        // machine that is cloned must not repeat a token.
         self.random.clear();
         self.random.resize(16 * slots.unsent_acquisitions(), 0);
         if !self.random.is_empty() {
@@ -209,8 +209,8 @@ impl Exchange {
     }
 }
 
-/// What is written to a server that has closed the connection counts as written. Reading goes on, and finds the last words of
-/// the server, such as that it has too many clients, and then the end.
+/// What is written to a server that has closed the connection counts as written. Reading goes on, and finds
+/// the last words of the server, such as that it has too many clients, and then the end.
 fn unless_closed<T>(written: io::Result<T>, all: T) -> Result<T, EngineError> {
     use io::ErrorKind::{BrokenPipe, ConnectionReset};
 

@@ -87,8 +87,8 @@ fn wake_driver(mut slots: MutexGuard<'_, Slots>) {
 
 /// A request, which resolves to what became of it. Dropping it early leaves the request.
 ///
-/// The waker of a caller is cloned and dropped outside of the mutex: it belongs to an executor, and its last owner may
-/// drop a task with a guard in it.
+/// The waker of a caller is cloned and dropped outside of the mutex: it belongs to an executor, and its last
+/// owner may drop a task with a guard in it.
 pub(crate) struct Ticket<'a> {
     pipeline: &'a Pipeline,
     envelope: &'a Envelope<'a>,

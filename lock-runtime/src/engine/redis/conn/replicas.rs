@@ -36,8 +36,8 @@ impl ReplicaAckConnections {
                 wait: Some(wait_command(replicas, &self.connector.timeouts)),
                 ..self.connector.clone()
             };
-            // The first attempt may last for the connect timeout: no lease depends on it yet, and each call waits for it
-            // until its own deadline.
+            // The first attempt may last for the connect timeout: no lease depends on it yet, and each call
+            // waits for it until its own deadline.
             let (connection, _) = ReconnectingConnection::connect(connector);
             Arc::new(connection)
         };

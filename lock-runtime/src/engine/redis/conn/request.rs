@@ -66,8 +66,8 @@ pub(crate) enum Via {
     IoThread,
     /// Like `IoThread`, but waits for a connection while there is none, instead of failing at once.
     Patient,
-    /// The connection on which that number of replicas is awaited. The reply is a pair: the request's own, and the
-    /// number of replicas that acknowledged it.
+    /// The connection on which that number of replicas is awaited. The reply is a pair: the request's own,
+    /// and the number of replicas that acknowledged it.
     Replicas(u32),
 }
 

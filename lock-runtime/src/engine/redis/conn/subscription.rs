@@ -1,4 +1,5 @@
-//! The subscription to this process's channels, and to that on which all are asked, on a connection of its own.
+//! The subscription to this process's channels, and to that on which all are asked, on a connection of its
+//! own.
 
 use crate::engine::common::message::Dialect;
 use crate::engine::common::pace::MIN_TIMEOUT;

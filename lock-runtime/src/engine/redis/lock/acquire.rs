@@ -13,8 +13,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 impl RedisEngine {
-    /// Acquires the lock if it is free, and the others that the attempt names until one is not. Returns `None` if the
-    /// first is not free.
+    /// Acquires the lock if it is free, and the others that the attempt names until one is not. Returns
+    /// `None` if the first is not free.
     pub(crate) async fn acquire(
         &self,
         attempt: &Attempt,
@@ -33,7 +33,8 @@ impl RedisEngine {
             // Boxed: few scripts fail.
             Err(error) if attempt.needs_script() => {
                 match Box::pin(self.send_source(&attempt.name, &envelope, error)).await {
-                    // While the slot moves between nodes, only the lock itself is available, and not its queue.
+                    // While the slot moves between nodes, only the lock itself is available, and not its
+                    // queue.
                     Err(error) if is_try_again(&error) => return Ok(None),
                     reply => reply?,
                 }

@@ -12,8 +12,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl RedisEngine {
-    /// Turns an exclusive hold into one that shares the lock, with the token `to`. Returns for how long that token
-    /// holds the lock, or `None` if the claim did not own it.
+    /// Turns an exclusive hold into one that shares the lock, with the token `to`. Returns for how long that
+    /// token holds the lock, or `None` if the claim did not own it.
     pub(crate) async fn downgrade(
         &self,
         claim: &Claim,

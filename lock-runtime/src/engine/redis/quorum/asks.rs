@@ -6,8 +6,8 @@ use crate::engine::redis::quorum::replies::Replies;
 use tokio::time::Instant;
 
 impl QuorumEngine {
-    /// Sends a text to all processes that listen. One member suffices, since they listen to all; the others are asked
-    /// meanwhile.
+    /// Sends a text to all processes that listen. One member suffices, since they listen to all; the others
+    /// are asked meanwhile.
     pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
         let members = &self.members;
         let mut arriving = members.ask_all(|member| {

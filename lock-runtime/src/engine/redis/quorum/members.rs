@@ -43,8 +43,8 @@ impl Members {
         self.list.len()
     }
 
-    /// Returns the longest time that a request to a member about a lock with that ttl may take: the lease lasts
-    /// much longer.
+    /// Returns the longest time that a request to a member about a lock with that ttl may take: the lease
+    /// lasts much longer.
     pub(crate) fn request_timeout(&self, ttl: Duration) -> Duration {
         self.timeout.min(ttl / 10)
     }
@@ -122,8 +122,8 @@ impl Members {
         replies
     }
 
-    /// Collects the replies of those that succeed, also those that come a moment after a majority's. Fails unless a
-    /// majority succeeds; `did` says for the error what a member did that has.
+    /// Collects the replies of those that succeed, also those that come a moment after a majority's. Fails
+    /// unless a majority succeeds; `did` says for the error what a member did that has.
     pub(crate) async fn gather<T>(
         &self,
         mut arriving: UnboundedReceiver<(usize, Result<T, EngineError>)>,

@@ -22,8 +22,9 @@ declare! {
     /// Leaves the member's queue.
     fn leave_queue<'a>(entry: &'a Claim; deadline: Instant) -> ();
 
-    /// Releases the lock at this member; returns `false` if the claim did not own it there. Notifies the first waiter if
-    /// the claim held the lock; if it never had a majority, nothing has changed for the waiters.
+    /// Releases the lock at this member; returns `false` if the claim did not own it there. Notifies the
+    /// first waiter if the claim held the lock; if it never had a majority, nothing has changed for the
+    /// waiters.
     fn withdraw<'a>(claim: &'a Claim, held: bool; deadline: Instant) -> bool;
 
     /// Renews each lock that its claim still owns at this member.

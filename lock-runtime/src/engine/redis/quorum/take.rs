@@ -1,11 +1,12 @@
 //! Takes a lock from its holder, in two phases.
 //!
-//! Each member takes the lock, and draws a number that is greater than all that it knows. Then all do so again, and draw none
-//! that is less than the greatest. The holder's fencing token is stored at a majority, which shares a member with the first
-//! phase's; a later one is drawn at a majority that shares a member with the second phase's.
+//! Each member takes the lock, and draws a number that is greater than all that it knows. Then all do so
+//! again, and draw none that is less than the greatest. The holder's fencing token is stored at a majority,
+//! which shares a member with the first phase's; a later one is drawn at a majority that shares a member with
+//! the second phase's.
 //!
-//! A token that less than a majority has holds no lock, but is in the way of others, and is taken, too. Its number means
-//! nothing: another token may hold the lock with a number below it.
+//! A token that less than a majority has holds no lock, but is in the way of others, and is taken, too. Its
+//! number means nothing: another token may hold the lock with a number below it.
 
 use crate::engine::error::EngineError;
 use crate::engine::operations::Taken;

@@ -13,7 +13,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 impl QuorumEngine {
-    /// Looks at locks at each member. Fails unless a majority replies; those that don't count as if they did not know them.
+    /// Looks at locks at each member. Fails unless a majority replies; those that don't count as if they did
+    /// not know them.
     pub(crate) async fn views(
         &self,
         names: &[Arc<str>],

@@ -19,8 +19,8 @@ use tokio::time::Instant;
 const SPLIT_RETRY_DELAY: Duration = Duration::from_millis(10);
 
 impl QuorumEngine {
-    /// Enters the queues of all members, and acquires the lock if it is free. A late request of an election finds that the
-    /// election is over, so it needs no end.
+    /// Enters the queues of all members, and acquires the lock if it is free. A late request of an election
+    /// finds that the election is over, so it needs no end.
     pub(crate) async fn enqueue(
         &self,
         waiter: &Claim,

@@ -161,8 +161,8 @@ impl Script {
         }
     }
 
-    /// Returns how a call begins: with the digest, or with the source for a server that does not know the digest. It
-    /// does from then on.
+    /// Returns how a call begins: with the digest, or with the source for a server that does not know the
+    /// digest. It does from then on.
     pub(crate) fn call(&self, with_source: bool) -> [&str; 2] {
         match with_source {
             false => ["EVALSHA", &self.digest],
@@ -198,8 +198,8 @@ fn without_comments(source: &str) -> String {
 mod tests {
     use super::*;
 
-    /// Redis ends the connection of a client that has not authenticated and sends a longer string, so that the
-    /// client might never read why it was rejected.
+    /// Redis ends the connection of a client that has not authenticated and sends a longer string, so that
+    /// the client might never read why it was rejected.
     const MAX_UNAUTHENTICATED: usize = 16_384;
 
     #[test]

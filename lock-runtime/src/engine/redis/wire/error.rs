@@ -99,7 +99,7 @@ pub(crate) fn error_kind(error: &RedisError) -> EngineErrorKind {
 }
 
 /// Returns the error code, also of a command that failed within a script, which Redis 6 wraps:
-/// `ERR Error running script (call to f_…): @user_script:4: @user_script: 4: -MISCONF Redis is configured …`.
+/// `ERR Error running script (call to f_…): @user_script:4: @user_script: 4: -MISCONF Redis is …`.
 fn code(error: &RedisError) -> Option<&str> {
     let within = || {
         let detail = error.detail()?.strip_prefix("Error running script")?;

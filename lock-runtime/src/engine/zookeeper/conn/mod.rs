@@ -1,5 +1,5 @@
-//! One session with an ensemble for each length of time in use: its connections one after the other, and how long it is
-//! proven to live.
+//! One session with an ensemble for each length of time in use: its connections one after the other, and how
+//! long it is proven to live.
 
 pub(crate) mod batch;
 pub(crate) mod connect;

@@ -10,15 +10,15 @@ const MAX_CONTACTS: usize = 64;
 
 /// The proof that a session lives.
 ///
-/// The leader ends a session when it has not heard of the client for the timeout. It hears of it from the server to
-/// which the client is connected, at most half a tick after a contact. That server may have lost its leader, and still
-/// reply to pings and reads. But a server that has a write committed is connected to the leader, which has got the
-/// reports of contacts before that write, in order. So a write that was sent a tick after a contact, and got a reply,
-/// proves the session for its timeout from that contact on.
+/// The leader ends a session when it has not heard of the client for the timeout. It hears of it from the
+/// server to which the client is connected, at most half a tick after a contact. That server may have lost
+/// its leader, and still reply to pings and reads. But a server that has a write committed is connected to
+/// the leader, which has got the reports of contacts before that write, in order. So a write that was sent a
+/// tick after a contact, and got a reply, proves the session for its timeout from that contact on.
 ///
-/// A leader that was frozen past the timeout may carry out the writes that wait for it in the moment before it ends the
-/// session. So a write counts only if the reply to the one before it came not so long ago that the session could have ended
-/// meanwhile.
+/// A leader that was frozen past the timeout may carry out the writes that wait for it in the moment before
+/// it ends the session. So a write counts only if the reply to the one before it came not so long ago that
+/// the session could have ended meanwhile.
 #[derive(Debug)]
 pub(crate) struct Proof {
     timeout: Duration,

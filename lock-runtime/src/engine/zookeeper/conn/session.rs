@@ -1,7 +1,7 @@
 //! One session, as its users see it: requests, and how long it is proven to live.
 //!
-//! Requests are carried out in the order in which they were submitted, across connections too: the ensemble refuses
-//! what arrives late from an earlier connection of the session.
+//! Requests are carried out in the order in which they were submitted, across connections too: the ensemble
+//! refuses what arrives late from an earlier connection of the session.
 
 use crate::engine::event::EventHandler;
 use crate::engine::lease::Lease;
@@ -135,8 +135,8 @@ impl Session {
         self.submit(request, None, deadline).reply().await
     }
 
-    /// Returns `true` if the server has a watch at the node, which has not fired: the node exists, after all events that
-    /// have been received.
+    /// Returns `true` if the server has a watch at the node, which has not fired: the node exists, after all
+    /// events that have been received.
     pub(crate) fn is_watched(&self, node: &str) -> bool {
         let watch = Watch::Node(node.to_owned());
         self.state().watches.contains_key(&watch)

@@ -18,8 +18,8 @@ pub(crate) struct SessionLimits {
 }
 
 impl SessionLimits {
-    /// Asks the servers, one after the other, for the shortest and the longest session. Returns them with the time that
-    /// a server is to get for a connection at first.
+    /// Asks the servers, one after the other, for the shortest and the longest session. Returns them with the
+    /// time that a server is to get for a connection at first.
     pub(crate) async fn ask(
         io: IoThread,
         address: &Address,
@@ -67,8 +67,8 @@ impl SessionLimits {
             .max(self.longest / 4)
     }
 
-    /// Returns the timeout of sessions for locks with that ttl: at most an eighth longer than needed, so that similar
-    /// ttls share a session.
+    /// Returns the timeout of sessions for locks with that ttl: at most an eighth longer than needed, so that
+    /// similar ttls share a session.
     pub(crate) fn timeout(&self, ttl: Duration) -> Duration {
         let proven = ttl + self.shortest;
         // Of what is proven, a lease leaves 1 % and 2 ms to differences of clocks.

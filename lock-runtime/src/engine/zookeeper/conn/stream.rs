@@ -36,8 +36,8 @@ impl Stream {
         self.incoming.next_message()
     }
 
-    /// Writes what is to be sent, and reads what has come. Is ready when bytes have come, or the connection has
-    /// ended.
+    /// Writes what is to be sent, and reads what has come. Is ready when bytes have come, or the connection
+    /// has ended.
     pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Error>> {
         while !self.outgoing.is_empty() {
             let socket = Pin::new(&mut *self.socket);

@@ -41,8 +41,8 @@ impl ZooKeeperEngine {
         let token = attempt.token(Draw::now());
         let (claims, claim) = (self.claims.clone(), attempt.claim(token));
         let waits = attempt.waits;
-        // A claim that waits for a moment, and then leaves, would be in the way of the next try. In the caller's own
-        // time: it sends nothing if the caller leaves.
+        // A claim that waits for a moment, and then leaves, would be in the way of the next try. In the
+        // caller's own time: it sends nothing if the caller leaves.
         if !waits {
             let has_room = claims.has_room(&claim, deadline).await;
             if !has_room.map_err(Failure::into_error)? {
@@ -66,8 +66,8 @@ impl ZooKeeperEngine {
 }
 
 impl Claims {
-    /// Enters the line, and leaves it if the claim neither holds the lock nor is about to wait. Otherwise returns the claim,
-    /// with the number of locks that it holds: 1, or 0 if it waits.
+    /// Enters the line, and leaves it if the claim neither holds the lock nor is about to wait. Otherwise
+    /// returns the claim, with the number of locks that it holds: 1, or 0 if it waits.
     async fn try_enter(
         self: Arc<Self>,
         node: Arc<Node>,

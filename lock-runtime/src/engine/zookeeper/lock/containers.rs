@@ -11,8 +11,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// Containers are remembered for one to two of these. Servers look for empty ones once a minute, unless that is
-/// configured: after 30 s one is as likely there as not.
+/// Containers are remembered for one to two of these. Servers look for empty ones once a minute, unless that
+/// is configured: after 30 s one is as likely there as not.
 const PERIOD: Duration = Duration::from_secs(20);
 
 /// The greatest number of containers of one period.

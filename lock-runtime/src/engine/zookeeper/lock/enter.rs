@@ -34,8 +34,8 @@ enum Way {
 }
 
 impl Claims {
-    /// Creates the node, unless it exists. Returns `None` if the claim is given up, or its node is gone: the lock may have been
-    /// taken from it for good.
+    /// Creates the node, unless it exists. Returns `None` if the claim is given up, or its node is gone: the
+    /// lock may have been taken from it for good.
     pub(crate) async fn enter(
         &self,
         node: &Node,

@@ -1,4 +1,5 @@
-//! A claim as the ensemble stores it: a child of the lock's node, whose name has its token, its limit and its number.
+//! A claim as the ensemble stores it: a child of the lock's node, whose name has its token, its limit and its
+//! number.
 
 use crate::engine::common::line::{Entry, Line};
 use crate::engine::token::Token;
@@ -81,7 +82,8 @@ impl Child {
         Some(Token::parse(id)?.with_limit(self.limit))
     }
 
-    /// Returns the token as text. The name identifies another client: if it is Curator's, people know it as it is.
+    /// Returns the token as text. The name identifies another client: if it is Curator's, people know it as
+    /// it is.
     pub(crate) fn text(&self) -> Box<str> {
         let token = self.token().filter(|token| {
             let is_foreign = token.holder() == Holder::AnotherClient;
@@ -106,7 +108,8 @@ fn limit_of(stem: &str) -> Limit {
 pub(crate) fn line_of(names: &[String]) -> Line<Child> {
     let children = names.iter().filter_map(|name| Child::parse(name));
     let mut children: Vec<_> = children.collect();
-    // The differences from one number are in the same order for all clients, also if the numbers are those of no server.
+    // The differences from one number are in the same order for all clients, also if the numbers are those of
+    // no server.
     let least = children.iter().map(|child| child.number).min();
     let since = |child: &Child| child.number.wrapping_sub(least.unwrap_or_default());
     children.sort_by(|one, other| {
@@ -117,8 +120,8 @@ pub(crate) fn line_of(names: &[String]) -> Line<Child> {
 }
 
 impl Line<Child> {
-    /// Returns the first claim if it may share the lock although its name does not say so: an exclusive holder may have
-    /// been downgraded, which its data says.
+    /// Returns the first claim if it may share the lock although its name does not say so: an exclusive
+    /// holder may have been downgraded, which its data says.
     pub(crate) fn first_if_exclusive(&self) -> Option<&Child> {
         self.entries()
             .first()

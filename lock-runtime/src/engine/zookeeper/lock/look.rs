@@ -28,8 +28,8 @@ pub(crate) enum LineWatches {
 }
 
 impl Claims {
-    /// Returns `true` if one more claim with that limit would hold the lock at once. A server that lags behind the leader
-    /// is asked again.
+    /// Returns `true` if one more claim with that limit would hold the lock at once. A server that lags
+    /// behind the leader is asked again.
     pub(crate) async fn has_room(&self, claim: &Claim, deadline: Instant) -> Result<bool, Failure> {
         let (session, lock) = (self.sessions.of(claim.ttl), self.paths.lock(&claim.name));
         let limit = claim.token.limit();
@@ -65,8 +65,8 @@ pub(crate) async fn place_of(
     Ok(line.and_then(|line| line.place_of(|child| child.name == name)))
 }
 
-/// Returns the claims of a lock as one with that limit has to see them, or `None` if its node does not exist. To a claim
-/// that may share the lock it matters whether the first one was downgraded.
+/// Returns the claims of a lock as one with that limit has to see them, or `None` if its node does not exist.
+/// To a claim that may share the lock it matters whether the first one was downgraded.
 pub(crate) async fn look(
     session: &Session,
     lock: &str,

@@ -113,7 +113,8 @@ impl Node {
         self.ending.has_begun()
     }
 
-    /// Gives the claim another token, unless the node is to be deleted. Returns `true` if it has that token now.
+    /// Gives the claim another token, unless the node is to be deleted. Returns `true` if it has that token
+    /// now.
     pub(crate) fn rename(&self, claims: &ClaimTable<Arc<Node>>, to: Token) -> bool {
         // The mutex makes `forget` wait, which looks for the present token.
         let mut state = self.state();

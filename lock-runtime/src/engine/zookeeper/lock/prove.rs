@@ -72,8 +72,9 @@ impl Claims {
         *self.leader_time.lock() = Some((stat.changed_at, at));
     }
 
-    /// Proves that the session lives: a majority has agreed to a write. Returns what the server says of that. The id
-    /// of its transaction is greater than that of every earlier one, and all of those are seen by what the session reads next.
+    /// Proves that the session lives: a majority has agreed to a write. Returns what the server says of that.
+    /// The id of its transaction is greater than that of every earlier one, and all of those are seen by what
+    /// the session reads next.
     pub(crate) async fn prove(
         &self,
         session: &Session,

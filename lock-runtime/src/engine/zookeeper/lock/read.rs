@@ -10,8 +10,8 @@ use crate::engine::zookeeper::wire::reply::{Reply, Stat};
 use crate::engine::zookeeper::wire::request::Request;
 use tokio::time::Instant;
 
-/// The greatest number of children of a node that is listed for people. A connection ends over a message of more than
-/// 16 MB.
+/// The greatest number of children of a node that is listed for people. A connection ends over a message of
+/// more than 16 MB.
 const MAX_CHILDREN: i32 = 100_000;
 
 /// Returns the claims of a lock, or `None` if its node does not exist.

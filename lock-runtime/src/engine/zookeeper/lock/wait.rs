@@ -15,7 +15,8 @@ impl ZooKeeperEngine {
         _: Option<ServerTime>,
         deadline: Instant,
     ) -> Result<EnqueueReply, EngineError> {
-        // A holder that has waited hears asks at once, as on servers whose grants come over the same subscription.
+        // A holder that has waited hears asks at once, as on servers whose grants come over the same
+        // subscription.
         self.begin_to_listen();
         let (claims, claim) = (self.claims.clone(), claim.clone());
         let server_time = ServerTime(self.clock.now().elapsed_since(self.started));

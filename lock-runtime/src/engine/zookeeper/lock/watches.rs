@@ -12,8 +12,8 @@ use tokio::time::Instant;
 /// The greatest number of watches of a claim that waits; with more it is notified of all changes to the lock.
 const MAX_WATCHES: usize = 4;
 
-/// Returns the place of the claim with that name; `None` if it has no node. If it waits, it is notified when its place
-/// may have changed.
+/// Returns the place of the claim with that name; `None` if it has no node. If it waits, it is notified when
+/// its place may have changed.
 pub(crate) async fn follow_place_of(
     node: &Node,
     name: &str,
@@ -45,13 +45,15 @@ pub(crate) async fn follow_place_of(
     Err(Failure::NoNode)
 }
 
-/// Returns `true` if only one claim was in the way of this one, and is gone: no claim can have come before it meanwhile.
-/// Its own node has a watch, too, whose event would have come first if that node had been deleted first.
+/// Returns `true` if only one claim was in the way of this one, and is gone: no claim can have come before it
+/// meanwhile. Its own node has a watch, too, whose event would have come first if that node had been deleted
+/// first.
 fn saw_sole_blocker_go(node: &Node, name: &str) -> bool {
     node.take_blocker_gone() && node.session.is_watched(&node.path(name))
 }
 
-/// Has the claim notified when it may hold the lock. Returns `false` if that is so already, or its node is gone.
+/// Has the claim notified when it may hold the lock. Returns `false` if that is so already, or its node is
+/// gone.
 async fn watch_blockers(
     node: &Node,
     name: &str,
@@ -66,8 +68,8 @@ async fn watch_blockers(
     }
 }
 
-/// Has the claim notified when the only one is gone that is in its way. Returns `false` if that is gone already, or the
-/// claim itself.
+/// Has the claim notified when the only one is gone that is in its way. Returns `false` if that is gone
+/// already, or the claim itself.
 async fn watch_sole_blocker(
     node: &Node,
     name: &str,

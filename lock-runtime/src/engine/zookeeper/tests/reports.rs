@@ -58,7 +58,8 @@ pub(super) async fn any_report_is_read(space: Space) {
     assert_eq!(of(2).unwrap().text.len(), 16 * 1024);
     assert_eq!(&*of(3).unwrap().text, "");
 
-    // Another client has a node in the place of the own one, which is no obstacle unless there are others below it.
+    // Another client has a node in the place of the own one, which is no obstacle unless there are others
+    // below it.
     let path = space.path(&format!("::processes/{}", peer.id));
     assert!(client.delete(&path));
     client.create(&path, Kind::Persistent).unwrap();

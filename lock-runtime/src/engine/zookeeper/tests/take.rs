@@ -35,7 +35,8 @@ pub(super) async fn claims_of_other_clients_are_taken_by_their_names(space: Spac
     assert!(!client.exists(&space.path("never")));
 }
 
-/// The session ends that the claim was in, and the claim does not come back in the next one: its caller makes another.
+/// The session ends that the claim was in, and the claim does not come back in the next one: its caller makes
+/// another.
 pub(super) async fn taken_claim_does_not_enter_in_the_next_session(space: Space) {
     let (network, one) = space.distant_peer_with_short_sessions().await;
     let other = space.peer().await;

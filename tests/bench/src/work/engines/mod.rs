@@ -15,8 +15,8 @@ use crate::work::handoff::{self, Pair};
 use lock_test_support::servers::Servers;
 use std::time::Duration;
 
-/// The time after which the other process waits before its turn: several times that of a write, since it acquires only
-/// once its own release is confirmed, and is to wait before the lock is released.
+/// The time after which the other process waits before its turn: several times that of a write, since it
+/// acquires only once its own release is confirmed, and is to wait before the lock is released.
 const REST: Duration = Duration::from_millis(15);
 
 pub const ALL: &[Engine] = &[
@@ -68,8 +68,8 @@ struct Targets {
 /// The name of this library's locks.
 const OURS: &str = "lock-runtime";
 
-/// How long each contender runs before anything is measured: until then the server compiles what it runs often, and fills
-/// its caches.
+/// How long each contender runs before anything is measured: until then the server compiles what it runs
+/// often, and fills its caches.
 const SETTLING: Duration = Duration::from_secs(4);
 
 /// The outcomes of one contender in all rounds.

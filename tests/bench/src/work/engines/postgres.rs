@@ -29,7 +29,8 @@ pub const ENGINE: Engine = Engine {
     },
 };
 
-/// Returns the times from before a commit until another connection has received the notification that follows it.
+/// Returns the times from before a commit until another connection has received the notification that follows
+/// it.
 async fn notify(url: &str, passes: u64) -> Vec<Duration> {
     let sender = client(url).await;
     let (listener, mut connection) = tokio_postgres::connect(url, NoTls).await.unwrap();

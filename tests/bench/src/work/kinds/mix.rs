@@ -1,4 +1,5 @@
-//! Readers and writers of several processes want one lock all the time: the share of each client, and the waits.
+//! Readers and writers of several processes want one lock all the time: the share of each client, and the
+//! waits.
 
 use crate::Bench;
 use crate::child::{Child, serve};
@@ -17,7 +18,8 @@ pub const KIND: &str = "mix";
 const PROCESSES: usize = 5;
 const BODY: Duration = Duration::from_millis(2);
 
-/// The clients of a process share one manager, as in a service, or have one each, like processes of one client.
+/// The clients of a process share one manager, as in a service, or have one each, like processes of one
+/// client.
 const ONE: &str = "one manager a process";
 const APART: &str = "a manager each";
 

@@ -1,4 +1,5 @@
-//! The check for calls that would wait for their own body: its cost for each poll of a body, and its requests.
+//! The check for calls that would wait for their own body: its cost for each poll of a body, and its
+//! requests.
 
 use crate::Bench;
 use crate::numbers::median;

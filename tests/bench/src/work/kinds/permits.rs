@@ -82,8 +82,8 @@ fn measure(bench: &Bench, title: &str, plan: Plan) -> Vec<Score> {
     scores
 }
 
-/// Returns the throughput beside that of permits that pass from body to body in no time. Bodies are counted with
-/// their true length, which timers prolong.
+/// Returns the throughput beside that of permits that pass from body to body in no time. Bodies are counted
+/// with their true length, which timers prolong.
 fn of_ideal(turn: &Turn) -> f64 {
     turn.rate() * turn.outcome.body.mean.as_secs_f64() / f64::from(PERMITS)
 }

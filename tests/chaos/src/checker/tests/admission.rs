@@ -154,8 +154,8 @@ fn acquisition_ends_an_idle_span() {
     assert!(!check(&history).breaks(Rule::Stall));
 }
 
-/// Twelve times a call waits for another one to end. The first `slow` of them wait for 300 ms after that, the others
-/// for `usual` milliseconds.
+/// Twelve times a call waits for another one to end. The first `slow` of them wait for 300 ms after that, the
+/// others for `usual` milliseconds.
 fn gaps(slow: u64, usual: u64) -> History {
     let pairs = (1..=12).map(|n| {
         let gap = if n <= slow { 300 } else { usual };

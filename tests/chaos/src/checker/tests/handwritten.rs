@@ -308,8 +308,8 @@ fn hold_before_a_proven_lease_ends_is_a_violation() {
     assert_eq!(breaks(&text(990)), []);
 }
 
-/// The members of a quorum execute a release one by one: the lock can be acquired before the last of them finds that
-/// the lease has ended meanwhile.
+/// The members of a quorum execute a release one by one: the lock can be acquired before the last of them
+/// finds that the lease has ended meanwhile.
 #[test]
 fn loss_reported_by_a_release_does_not_prove_the_lease_to_its_end() {
     let text = |asks: &str| {

@@ -141,8 +141,8 @@ fn lock_lost_before_its_body_begins_is_a_violation() {
     assert_eq!(broken(&history), []);
 }
 
-/// Worker 1 leaves the lock at 10 to its process, which continues with it at 300; a server loses it at 100, so that worker 2
-/// acquires it at 200.
+/// Worker 1 leaves the lock at 10 to its process, which continues with it at 300; a server loses it at 100,
+/// so that worker 2 acquires it at 200.
 fn lost_between_calls(call: &str) -> History {
     let text = format!(
         "

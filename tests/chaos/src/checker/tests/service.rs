@@ -53,7 +53,8 @@ fn hanging_shutdown_is_a_violation() {
     assert_eq!(shut(20_000), [Rule::Shutdown]);
 }
 
-/// A shutdown with 200 ms of grace begins at 100. A call that holds the lock, and one that waits, end as given.
+/// A shutdown with 200 ms of grace begins at 100. A call that holds the lock, and one that waits, end as
+/// given.
 fn shuts_down(holder: &str, waiter: &str) -> Vec<Rule> {
     breaks(&format!(
         "

@@ -11,8 +11,8 @@ fn broken_but_slow(history: &History) -> Vec<Rule> {
     rules
 }
 
-/// A call that waits for at most `wait` is not polled from 20 on, `then` until the end. Another worker's call acquires the
-/// lock, which is free from 500 on, at `until`.
+/// A call that waits for at most `wait` is not polled from 20 on, `then` until the end. Another worker's call
+/// acquires the lock, which is free from 500 on, at `until`.
 fn beside(wait: u64, until: u64, then: &str) -> Vec<Rule> {
     broken_but_slow(&history(&format!(
         "

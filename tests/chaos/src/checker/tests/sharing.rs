@@ -136,7 +136,8 @@ fn call_that_acquires_several_locks_holds_each() {
     assert_eq!(text(2), [Rule::Exclusion]);
 }
 
-/// The call releases its other locks when it notices the loss of one, and ends after the server has confirmed that.
+/// The call releases its other locks when it notices the loss of one, and ends after the server has confirmed
+/// that.
 #[test]
 fn call_that_loses_one_of_several_locks_gives_the_others_up() {
     let text = |key: u32| {

@@ -1,8 +1,9 @@
-//! The task on the I/O thread that makes the connection for requests, uses it, and replaces it when it breaks.
+//! The task on the I/O thread that makes the connection for requests, uses it, and replaces it when it
+//! breaks.
 //!
-//! Requests that arrive while rounds are under way go out together in the next one. A connection that is not shared has
-//! the next one before the replies to the last: the server carries out the requests of one connection in their order, so
-//! that none overtakes another. No request is sent twice.
+//! Requests that arrive while rounds are under way go out together in the next one. A connection that is not
+//! shared has the next one before the replies to the last: the server carries out the requests of one
+//! connection in their order, so that none overtakes another. No request is sent twice.
 
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::error::{EngineError, EngineErrorKind};
@@ -32,11 +33,13 @@ use tokio::time::Instant;
 
 /// How much longer than the command timeout the server may take before it ignores a request.
 const VOID_MARGIN: Duration = Duration::from_millis(500);
-/// How many locks a round is about: few enough that no statement takes long, or needs many of the server's locks.
+/// How many locks a round is about: few enough that no statement takes long, or needs many of the server's
+/// locks.
 const MAX_SIZE: usize = 100;
 /// … behind a pooler, where one statement is sent after the other.
 const MAX_SIZE_POOLED: usize = 20;
-/// How many rounds are under way at most: the server carries out one while the replies to the other are delivered.
+/// How many rounds are under way at most: the server carries out one while the replies to the other are
+/// delivered.
 const MAX_ROUNDS: usize = 2;
 
 /// Connects, and keeps the connection up until the queue is closed.
@@ -146,7 +149,8 @@ impl Driver {
         Ok((connection, ServerClock { read, micros }))
     }
 
-    /// Makes a connection fit for requests: ends the backends of earlier ones, and checks that the schema is there.
+    /// Makes a connection fit for requests: ends the backends of earlier ones, and checks that the schema is
+    /// there.
     async fn prepare(
         &mut self,
         connection: &Connection,
@@ -214,14 +218,15 @@ impl Driver {
         }
     }
 
-    /// Returns `true` if another round may begin: one that is as large as the first under way, since a small one costs the
-    /// server more for each lock. Messages do not wait.
+    /// Returns `true` if another round may begin: one that is as large as the first under way, since a small
+    /// one costs the server more for each lock. Messages do not wait.
     fn is_due(&self, rounds: &Rounds<'_>) -> bool {
         let least = rounds.0.front().map_or(0, |sent| sent.size);
         self.queue.is_due(least) || !self.messages.is_empty()
     }
 
-    /// Takes the requests of a round, for up to `most` locks, and the messages among them that are due to other requests.
+    /// Takes the requests of a round, for up to `most` locks, and the messages among them that are due to
+    /// other requests.
     fn take(&mut self, most: usize) -> Option<(Vec<Request>, Vec<String>)> {
         let mut requests = self.queue.take(most);
         let messages = std::mem::take(&mut self.messages);
@@ -252,7 +257,8 @@ impl Driver {
     }
 }
 
-/// Waits until there is another round to send, or the connection has ended; without room for a round, forever.
+/// Waits until there is another round to send, or the connection has ended; without room for a round,
+/// forever.
 async fn change(queue: &RequestQueue, has_room: bool) {
     match has_room {
         true => queue.changed.notified().await,

@@ -25,8 +25,8 @@ struct Pending {
 }
 
 impl PendingTokens {
-    /// Adds tokens whose requests the server ignores after that time, or once the backend that they were sent to has
-    /// ended if they are `bound` to it.
+    /// Adds tokens whose requests the server ignores after that time, or once the backend that they were sent
+    /// to has ended if they are `bound` to it.
     pub(crate) fn add(
         &self,
         tokens: impl Iterator<Item = PendingToken>,
@@ -52,8 +52,8 @@ impl PendingTokens {
         self.0.lock().retain(|_, request| !request.is_bound);
     }
 
-    /// Returns `true` if no request that was sent for the token can be carried out after another one to which the server
-    /// replied at that time. `held`: the token held its lock until then.
+    /// Returns `true` if no request that was sent for the token can be carried out after another one to which
+    /// the server replied at that time. `held`: the token held its lock until then.
     pub(crate) fn is_over(&self, token: Token, held: bool, at: i64) -> bool {
         let mut pending = self.0.lock();
         let Some(request) = pending.get(&token) else {

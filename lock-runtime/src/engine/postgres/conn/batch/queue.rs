@@ -1,8 +1,8 @@
 //! The requests that wait to be sent.
 //!
-//! A round takes both releases and other requests only if they are few, since the server does less for each lock of a
-//! statement that is about more of them. Of many, it takes one kind: the one of which more wait, unless the other has
-//! waited for several rounds.
+//! A round takes both releases and other requests only if they are few, since the server does less for each
+//! lock of a statement that is about more of them. Of many, it takes one kind: the one of which more wait,
+//! unless the other has waited for several rounds.
 
 use crate::engine::error::EngineError;
 use crate::engine::postgres::conn::batch::request::Request;
@@ -18,7 +18,8 @@ const PATIENCE: u64 = 4;
 #[derive(Default)]
 pub(crate) struct RequestQueue {
     waiting: Mutex<Waiting>,
-    /// There is a round to send, the connection has ended, or the queue is closed: for the one task that sends the rounds.
+    /// There is a round to send, the connection has ended, or the queue is closed: for the one task that
+    /// sends the rounds.
     pub(crate) changed: Notify,
 }
 
@@ -139,7 +140,8 @@ impl RequestQueue {
         taken
     }
 
-    /// Returns `true` if there are that many requests for the next round. If not, `changed` reports when there are.
+    /// Returns `true` if there are that many requests for the next round. If not, `changed` reports when
+    /// there are.
     pub(crate) fn is_due(&self, least: usize) -> bool {
         let mut waiting = self.waiting.lock();
         waiting.least = least;

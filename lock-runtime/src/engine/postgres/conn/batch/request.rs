@@ -47,7 +47,8 @@ pub(crate) struct Renew {
 pub(crate) struct Single {
     pub(crate) statement: &'static str,
     pub(crate) parameters: Vec<Parameter>,
-    /// Set if the statement enters a queue. Then its last parameter is the server time after which it must not.
+    /// Set if the statement enters a queue. Then its last parameter is the server time after which it must
+    /// not.
     pub(crate) waits: Option<Wait>,
     pub(crate) reply: ReplySender<Vec<Row>>,
 }
@@ -56,7 +57,8 @@ pub(crate) struct Single {
 #[derive(Clone, Copy)]
 pub(crate) struct Wait {
     pub(crate) token: Token,
-    /// The server time after which the claim must not enter the queue, if that is earlier than for other requests.
+    /// The server time after which the claim must not enter the queue, if that is earlier than for other
+    /// requests.
     pub(crate) valid_until: Option<i64>,
 }
 

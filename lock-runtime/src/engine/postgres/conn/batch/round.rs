@@ -102,8 +102,8 @@ impl<'a> Round<'a> {
         collect(client.query_typed_raw(&statement, parameters).await?).await
     }
 
-    /// Sends a statement for one lock, whose reply is an array of texts. Returns the server's time, and whether the lock
-    /// was acquired, or was held.
+    /// Sends a statement for one lock, whose reply is an array of texts. Returns the server's time, and
+    /// whether the lock was acquired, or was held.
     pub(crate) async fn query_one(
         &self,
         statement: &str,
@@ -157,9 +157,9 @@ impl<'a> Round<'a> {
     }
 }
 
-/// Returns the rows, or the error once the server is ready for the next statement. It sends the error before it says so,
-/// and PgBouncer would take that for the end of a statement which follows at once: if the client left then, another one
-/// would get the reply.
+/// Returns the rows, or the error once the server is ready for the next statement. It sends the error before
+/// it says so, and PgBouncer would take that for the end of a statement which follows at once: if the client
+/// left then, another one would get the reply.
 async fn collect(stream: RowStream) -> Result<Vec<Row>, Error> {
     let (mut stream, mut rows) = (pin!(stream), Ok(Vec::new()));
     while let Some(row) = poll_fn(|context| stream.as_mut().poll_next(context)).await {

@@ -77,12 +77,13 @@ impl<'a> Sent<'a> {
 pub(crate) struct Rounds<'a>(pub(crate) VecDeque<Sent<'a>>);
 
 impl<'a> Rounds<'a> {
-    /// Sends all of them, delivers the replies, and waits until the first has ended or `new` has. Returns that round, and
-    /// `true` if it has ended in time.
+    /// Sends all of them, delivers the replies, and waits until the first has ended or `new` has. Returns
+    /// that round, and `true` if it has ended in time.
     pub(crate) async fn next(&mut self, new: impl Future<Output = ()>) -> Option<(Sent<'a>, bool)> {
         let mut new = pin!(new);
         let in_time = poll_fn(|context| {
-            // In their order, since the first poll of one sends it. A later one may have replies before the first ends.
+            // In their order, since the first poll of one sends it. A later one may have replies before the
+            // first ends.
             self.0.iter_mut().for_each(|sent| sent.poll(context));
             match self.0.front().and_then(|first| first.in_time) {
                 Some(in_time) => Poll::Ready(Some(in_time)),

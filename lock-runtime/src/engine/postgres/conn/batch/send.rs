@@ -1,5 +1,5 @@
-//! Sends the requests of a round: those of one kind as one statement, and all statements at once unless a pooler is in
-//! between.
+//! Sends the requests of a round: those of one kind as one statement, and all statements at once unless a
+//! pooler is in between.
 
 use crate::engine::postgres::conn::batch::gather::Gathered;
 use crate::engine::postgres::conn::batch::request::{Acquire, Release, Renew, Request, Single};
@@ -63,8 +63,8 @@ impl Sorted {
     }
 }
 
-/// One after the other behind a pooler: when a client leaves after one of several replies, PgBouncer before 1.22.1
-/// gives its backend to another client, which gets the other replies.
+/// One after the other behind a pooler: when a client leaves after one of several replies, PgBouncer before
+/// 1.22.1 gives its backend to another client, which gets the other replies.
 async fn all(round: &Round<'_>, parts: Vec<Part<'_>>) {
     if round.is_own() {
         join_all(parts).await;
@@ -80,7 +80,8 @@ async fn notify(round: &Round<'_>, messages: Vec<String>) {
     let _ = round.query(NOTIFY, &[(&messages, Type::TEXT_ARRAY)]).await;
 }
 
-/// Sends requests of one kind as one statement; or one by one, if one of them may be the reason that they fail.
+/// Sends requests of one kind as one statement; or one by one, if one of them may be the reason that they
+/// fail.
 fn gathered<'a, G: Gathered + 'a>(round: &'a Round<'_>, requests: Vec<G>) -> Part<'a> {
     Box::pin(async move {
         let replies = G::send(round, &requests).await;

@@ -46,7 +46,8 @@ impl Listener {
         })
     }
 
-    /// Returns `true` if messages arrive now. Listens from now on, since a process that keeps a lock makes no request.
+    /// Returns `true` if messages arrive now. Listens from now on, since a process that keeps a lock makes no
+    /// request.
     pub(crate) fn hears(&self) -> bool {
         self.begin().present().is_some_and(|it| it.hears())
     }

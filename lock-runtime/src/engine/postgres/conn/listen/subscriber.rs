@@ -1,8 +1,8 @@
-//! Makes the connections that listen, one after the other: on a channel of this process, on the one on which it is recalled,
-//! and on the one on which all processes are asked.
+//! Makes the connections that listen, one after the other: on a channel of this process, on the one on which
+//! it is recalled, and on the one on which all processes are asked.
 //!
-//! An advisory lock shows others that this process listens. Its connections share the lock, so that a backend which hangs,
-//! and can't be ended, keeps no later one waiting.
+//! An advisory lock shows others that this process listens. Its connections share the lock, so that a backend
+//! which hangs, and can't be ended, keeps no later one waiting.
 
 use crate::engine::common::message::Dialect;
 use crate::engine::common::upkeep::Connect;
@@ -118,8 +118,8 @@ impl Subscriber {
 impl Connect for Subscriber {
     type Connection = Subscription;
 
-    /// Messages arrive once one has that this process sends to itself over the connection for requests, which may lead to
-    /// another server.
+    /// Messages arrive once one has that this process sends to itself over the connection for requests, which
+    /// may lead to another server.
     async fn connect(&mut self, timeout: Duration) -> Result<Arc<Subscription>, EngineError> {
         let address = self.address.clone();
         let known_by = self.timeouts.credentials_by();

@@ -38,8 +38,8 @@ impl Subscription {
         matches!(self, Subscription::Listening(_))
     }
 
-    /// Ends the connection, unless the message that was missed may have been sent before it was made: a grant that lasts is
-    /// no news.
+    /// Ends the connection, unless the message that was missed may have been sent before it was made: a grant
+    /// that lasts is no news.
     pub(crate) fn replace(&self) {
         if let Subscription::Listening(it) = self
             && elapsed_since(it.since) > GRANT_TTL

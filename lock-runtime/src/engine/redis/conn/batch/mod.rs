@@ -5,8 +5,8 @@
 //! caller may leave at any time; the slot of a written request is kept until its reply has come, so that no
 //! later reply is taken for it.
 //!
-//! A caller that leaves a written acquisition may leave locks behind. [`Slots::leave`] returns its claims, and
-//! releases put into the same slots are written behind the acquisition.
+//! A caller that leaves a written acquisition may leave locks behind. [`Slots::leave`] returns its claims,
+//! and releases put into the same slots are written behind the acquisition.
 
 pub(crate) mod effects;
 pub(crate) mod owed;
@@ -112,15 +112,16 @@ impl Slots {
         Ok(at)
     }
 
-    /// Returns `true` if the driver has to be woken: for the first request since it slept, and for each portion.
+    /// Returns `true` if the driver has to be woken: for the first request since it slept, and for each
+    /// portion.
     pub(crate) fn wakes_driver(&mut self) -> bool {
         let is_portion = self.unsent.len().is_multiple_of(PORTION) && self.has_unsent();
         replace(&mut self.driver_sleeps, false) || is_portion
     }
 
     /// Returns what became of a request, and frees its slot if the server has replied. Otherwise the caller
-    /// still has to [`leave`](Self::leave). While nothing is decided, the waker takes the place of an earlier one, which
-    /// is returned in it.
+    /// still has to [`leave`](Self::leave). While nothing is decided, the waker takes the place of an earlier
+    /// one, which is returned in it.
     pub(crate) fn poll(&mut self, at: usize, present: &mut Option<Waker>) -> Poll<Outcome> {
         let slot = &mut self.slots[at];
         match (&mut slot.state, &mut slot.waiter) {
@@ -141,8 +142,8 @@ impl Slots {
         }
     }
 
-    /// Ends a caller's interest in its request. Returns the claims of an acquisition that may have been carried
-    /// out, or still may be: they have to be released. Returns the caller's waker, too.
+    /// Ends a caller's interest in its request. Returns the claims of an acquisition that may have been
+    /// carried out, or still may be: they have to be released. Returns the caller's waker, too.
     pub(crate) fn leave(&mut self, at: usize) -> (Vec<Claim>, Option<Waker>) {
         let slot = &mut self.slots[at];
         let waker = match &mut slot.waiter {
@@ -183,8 +184,8 @@ impl Slots {
         requests.filter(|it| it.is_acquisition()).count()
     }
 
-    /// Returns `true` if there is little to write, and other tasks are known to use the connection: some requests wait
-    /// for their reply, or for their caller to take that.
+    /// Returns `true` if there is little to write, and other tasks are known to use the connection: some
+    /// requests wait for their reply, or for their caller to take that.
     pub(crate) fn expects_more(&self) -> bool {
         let others = self.slots.in_use() - self.unsent.len();
         self.has_unsent() && self.unsent.len() < PORTION && others > 0
@@ -201,10 +202,11 @@ impl Slots {
     }
 
     /// Writes the unsent requests: releases, acquisitions, then the others. `tokens` are at least
-    /// [`unsent_acquisitions`](Self::unsent_acquisitions). If that was all, the next request has to wake the driver.
+    /// [`unsent_acquisitions`](Self::unsent_acquisitions). If that was all, the next request has to wake the
+    /// driver.
     ///
-    /// Of many requests to an idle server, the first half are written, so that it executes them while the callers of the
-    /// others are served: otherwise the two would take turns.
+    /// Of many requests to an idle server, the first half are written, so that it executes them while the
+    /// callers of the others are served: otherwise the two would take turns.
     pub(crate) fn write(
         &mut self,
         draws: impl IntoIterator<Item = Draw>,

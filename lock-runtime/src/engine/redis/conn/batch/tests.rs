@@ -559,7 +559,8 @@ enum Caller {
     Acquire(usize, String),
 }
 
-/// Callers come and leave, requests are written, carried out, get their replies and expire, and the connection ends.
+/// Callers come and leave, requests are written, carried out, get their replies and expire, and the
+/// connection ends.
 #[test]
 fn no_order_of_steps_loses_a_lock_or_swaps_a_reply() {
     let (mut granted, mut left_behind, mut broken) = (0, 0, 0);

@@ -1,4 +1,5 @@
-//! A quorum of members that pause, fail and forget on command, in virtual time: none passes while any task can run.
+//! A quorum of members that pause, fail and forget on command, in virtual time: none passes while any task
+//! can run.
 
 pub(crate) mod elections;
 pub(crate) mod fencing;

@@ -66,7 +66,8 @@ async fn the_number_of_a_take_is_known_to_every_later_majority() {
     }
 }
 
-/// A claim that has the lock at a minority keeps others from a majority, or is beside a holder with a lower number.
+/// A claim that has the lock at a minority keeps others from a majority, or is beside a holder with a lower
+/// number.
 #[tokio::test(start_paused = true)]
 async fn a_minority_is_taken_too_and_held_nothing() {
     let bench = Bench::of(3);

@@ -1,7 +1,7 @@
 //! Sentinels: they name the master, and report failovers.
 //!
-//! The client subscribes to each Sentinel, and polls it from time to time in case a message is lost. [`views`] says which
-//! master is followed.
+//! The client subscribes to each Sentinel, and polls it from time to time in case a message is lost.
+//! [`views`] says which master is followed.
 
 pub(crate) mod url;
 pub(crate) mod views;
@@ -108,8 +108,8 @@ impl Sentinels {
         })
     }
 
-    /// Waits until most Sentinels have named the master, or one has, and the others fail or are silent. Fails if none can
-    /// name it.
+    /// Waits until most Sentinels have named the master, or one has, and the others fail or are silent. Fails
+    /// if none can name it.
     pub(crate) async fn master(&self) -> Result<Endpoint, EngineError> {
         let mut views = self.monitor.views.subscribe();
         let is_settled = |views: &Views| views.master.is_some() || views.all_failed();

@@ -1,11 +1,12 @@
 //! The Sentinels' views of the master, and which of them is followed.
 //!
-//! What most Sentinels name wins: one whose epoch is too great, or that is cut off from the others and names a former master,
-//! leads no client anywhere. A failover begins with one Sentinel alone, though. Its view is followed as soon as the present
-//! master is in doubt: it can't be connected to, denies to be the master, or half of the Sentinels say that it is down.
+//! What most Sentinels name wins: one whose epoch is too great, or that is cut off from the others and names
+//! a former master, leads no client anywhere. A failover begins with one Sentinel alone, though. Its view is
+//! followed as soon as the present master is in doubt: it can't be connected to, denies to be the master, or
+//! half of the Sentinels say that it is down.
 //!
-//! No view of an earlier epoch leads back before every Sentinel had the time to learn of the failover, and then only that of
-//! most: whoever died first may have said last what was true before it.
+//! No view of an earlier epoch leads back before every Sentinel had the time to learn of the failover, and
+//! then only that of most: whoever died first may have said last what was true before it.
 
 use crate::engine::error::EngineError;
 use crate::engine::redis::address::Address;
@@ -18,8 +19,8 @@ use tokio::time::Instant;
 /// After how many polls without a reply the view of a Sentinel counts no more.
 const SILENT_POLLS: u32 = 3;
 
-/// For how long a failed connection puts the master in doubt, and within which time all Sentinels know of a failover: they
-/// inform each other every 2 s.
+/// For how long a failed connection puts the master in doubt, and within which time all Sentinels know of a
+/// failover: they inform each other every 2 s.
 const DOUBT: Duration = Duration::from_secs(5);
 
 /// The views of all Sentinels.
@@ -86,8 +87,8 @@ impl Views {
         self.by_sentinel.iter().flatten().flatten()
     }
 
-    /// Returns the view to follow, if its master differs from the one that is followed. `waited`: Sentinels that have not
-    /// replied yet are waited for no longer.
+    /// Returns the view to follow, if its master differs from the one that is followed. `waited`: Sentinels
+    /// that have not replied yet are waited for no longer.
     pub(crate) fn next(&self, waited: bool) -> Option<&MasterView> {
         let newest = self.named().max_by_key(|view| view.epoch)?;
         let Some(master) = &self.master else {
@@ -143,7 +144,8 @@ mod tests {
         Err(EngineError::new(kind, "it is away"))
     }
 
-    /// Returns the views of three Sentinels; an empty host is one that has not replied. They follow the master.
+    /// Returns the views of three Sentinels; an empty host is one that has not replied. They follow the
+    /// master.
     fn views(named: [(u64, &str); 3], master: Option<(u64, &str)>) -> Views {
         let mut views = Views::of(3);
         for (index, (epoch, host)) in named.into_iter().enumerate() {

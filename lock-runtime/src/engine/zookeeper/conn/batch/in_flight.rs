@@ -56,7 +56,8 @@ impl Watcher {
         }
     }
 
-    /// Returns a watcher that notifies no claim, with what completes when the watch fires, or is none any more.
+    /// Returns a watcher that notifies no claim, with what completes when the watch fires, or is none any
+    /// more.
     pub(crate) fn with_alarm() -> (Watcher, oneshot::Receiver<()>) {
         let (alarm, fired) = oneshot::channel();
         let _alarm = Some(Arc::new(alarm));
@@ -89,7 +90,8 @@ pub(crate) struct InFlight {
 pub(crate) struct Delivered {
     pub(crate) sent: Timestamp,
     pub(crate) was_write: bool,
-    /// The watch that the server has from now on, and the claim that is to be notified. What fires it comes later.
+    /// The watch that the server has from now on, and the claim that is to be notified. What fires it comes
+    /// later.
     pub(crate) watch: Option<(Watch, Watcher)>,
 }
 
