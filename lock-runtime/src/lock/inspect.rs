@@ -34,7 +34,7 @@ async fn described(context: &Context, key: &str, by_all: bool) -> Result<LockInf
     let mut lock = viewed(context, &context.name_of(key)).await?;
     let claims = lock.holders.iter().chain(&lock.waiters);
     let mut processes: Vec<_> = claims.filter_map(ClaimInfo::process).collect();
-    processes.sort_by_key(|process| process.0);
+    processes.sort_unstable_by_key(|process| process.0);
     processes.dedup();
     if !processes.is_empty() {
         // Whoever may not read the reports sees the lock without them.

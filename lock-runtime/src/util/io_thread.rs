@@ -9,14 +9,14 @@ use crate::util::time::{Sleep, Timeout, deadline_in, sleep_until, timeout_at};
 use once_cell::sync::OnceCell;
 use std::future::{Future, poll_fn};
 use std::panic::resume_unwind;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::sync::{Notify, oneshot};
-use tokio::task::AbortHandle;
+use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::Instant;
 
 #[derive(Clone, Copy, Debug)]
@@ -83,12 +83,11 @@ impl IoThread {
     }
 
     /// Runs a task. A panic in it is logged and affects no other task.
-    pub(crate) fn spawn<F>(self, task: F) -> tokio::task::JoinHandle<F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
-        let task = caught(task);
-        self.start_task(async { task.await.unwrap_or_else(|panic| resume_unwind(panic)) })
+    pub(crate) fn spawn<T: Send + 'static>(
+        self,
+        task: impl Future<Output = T> + Send + 'static,
+    ) -> JoinHandle<T> {
+        self.start_task(Box::pin(task))
     }
 
     /// Runs a task that no other task awaits. A panic in it is logged and affects no other task.
@@ -97,13 +96,16 @@ impl IoThread {
         if crate::util::shuttle::execution::running() {
             return crate::util::shuttle::execution::spawn(task);
         }
-        self.start_task(caught(task));
+        self.start_task(Box::pin(task));
     }
 
-    fn start_task<F>(self, task: F) -> tokio::task::JoinHandle<F::Output>
-    where
-        F: Future<Output: Send> + Send + 'static,
-    {
+    /// Starts a task without its type: a program has what tokio makes for a task once for each type.
+    fn start_task<T: Send + 'static>(
+        self,
+        task: Pin<Box<dyn Future<Output = T> + Send>>,
+    ) -> JoinHandle<T> {
+        let task = caught(task);
+        let task = async { task.await.unwrap_or_else(|panic| resume_unwind(panic)) };
         match self.callers_runtime() {
             Some(runtime) => runtime.spawn(task),
             None => self.runtime.spawn(task),

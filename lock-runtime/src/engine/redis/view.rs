@@ -47,7 +47,7 @@ impl RedisEngine {
             found.extend(sights?);
         }
         let mut views: Vec<_> = slots.iter().map(|(_, nth)| nth).zip(found).collect();
-        views.sort_by_key(|(nth, _)| *nth);
+        views.sort_unstable_by_key(|(nth, _)| *nth);
         views.into_iter().map(|(_, sight)| parse(sight)).collect()
     }
 

@@ -61,6 +61,6 @@ fn latest(reports: impl Iterator<Item = StoredReport>) -> Vec<StoredReport> {
         }
     }
     let mut latest: Vec<_> = latest.into_values().collect();
-    latest.sort_by_key(age);
+    latest.sort_unstable_by_key(age);
     latest
 }

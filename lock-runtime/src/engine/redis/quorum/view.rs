@@ -81,9 +81,10 @@ fn merged(views: Vec<View>, members: usize, most: usize) -> View {
         lease: lease_at_majority(leases, members),
     });
     let mut holders: Vec<_> = holders.collect();
-    holders.sort_by(|one, other| (other.votes, &one.token).cmp(&(one.votes, &other.token)));
+    holders
+        .sort_unstable_by(|one, other| (other.votes, &one.token).cmp(&(one.votes, &other.token)));
     let mut waiters: Vec<_> = places.into_iter().collect();
-    waiters.sort_by(|(one, place), (other, its)| (place, one).cmp(&(its, other)));
+    waiters.sort_unstable_by(|(one, place), (other, its)| (place, one).cmp(&(its, other)));
     View {
         holders,
         waiting: waiting.max(waiters.len() as u64),
@@ -97,7 +98,7 @@ fn lease_at_majority(mut leases: Vec<LeaseInfo>, members: usize) -> LeaseInfo {
         LeaseInfo::Ends(left) => *left,
         LeaseInfo::Never | LeaseInfo::WithSession => Duration::MAX,
     };
-    leases.sort_by_key(|lease| std::cmp::Reverse(left(lease)));
+    leases.sort_unstable_by_key(|lease| std::cmp::Reverse(left(lease)));
     let at = majority(members).min(leases.len()).saturating_sub(1);
     leases
         .get(at)

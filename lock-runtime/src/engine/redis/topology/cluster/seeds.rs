@@ -162,7 +162,7 @@ mod tests {
         let seeds = parse_url("h1,h2").unwrap();
         seeds.update(vec![("n1".to_owned(), 7)]);
         let mut met: Vec<_> = (0..3).map(|_| seeds.next_address().to_string()).collect();
-        met.sort();
+        met.sort_unstable();
         assert_eq!(met, ["redis://h1:6379", "redis://h2:6379", "redis://n1:7"]);
     }
 
