@@ -81,7 +81,7 @@ async fn a_call_names_its_own_site() {
     );
 }
 
-/// A lock that is lost before its caller has the guard is told as lost at once, not with the end of the
+/// A lock that is lost before its caller has the guard is reported as lost at once, not with the end of the
 /// guard.
 #[tokio::test(start_paused = true)]
 async fn a_loss_during_the_acquisition_is_told_at_once() {

@@ -14,7 +14,7 @@ use lock_test_support::time::millis;
 /// How often a holder is looked for, and one of another process.
 const TRIES: (usize, usize) = (20, 400);
 
-/// Revokes the lock from one of its holders or all of them, named in any way; does nothing if nobody holds
+/// Revokes the lock from one of its holders or all of them, named in any way; does nothing if no one holds
 /// it, or if the servers cannot be asked.
 pub async fn revoke(locks: &LockManager, journal: &Arc<Journal>, demand: &Demand) {
     let mut rng = Rng::with(demand.seed);

@@ -303,7 +303,7 @@ impl Server {
         })
     }
 
-    /// Returns the number of keys, without those of what processes tell of themselves.
+    /// Returns the number of keys, without those of what processes report of themselves.
     pub fn key_count(&self) -> usize {
         let count = "return redis.call('DBSIZE') - redis.call('EXISTS', unpack(KEYS))";
         let reports = ["lock:::reports", "lock:::processes"];
@@ -390,7 +390,7 @@ impl Server {
     }
 
     /// Returns all keys of all databases, except for counters of fencing tokens, for tombstones, which are
-    /// kept for a moment because a request of the claim may still arrive, and for what processes tell of
+    /// kept for a moment because a request of the claim may still arrive, and for what processes report of
     /// themselves.
     pub fn leftovers(&self) -> Vec<String> {
         let keyspace: String = self.query("INFO keyspace");

@@ -4,7 +4,7 @@
 //!   enough span without faults before its end. Killed connections alone are no cause: they can be replaced
 //!   at once. It is lost before its end only if a server may have lost the lock, or one of another key of the
 //!   call.
-//! - A lock is given up only if somebody has asked for it. One that was taken by force is lost with the next
+//! - A lock is given up only if an operator has asked for it. One that was taken by force is lost with the next
 //!   renewal.
 //! - A lock that a call had is not lost before its body begins unless a fault occurred, even if the call
 //!   waits for the locks of other keys meanwhile.

@@ -5,7 +5,7 @@
 //! 64 times or for 10 ms, and lets readers join for as long; then it joins the queue at its end.
 //!
 //! Exclusive holds of a process are one turn until another process, or another limit, has had one. Turns that
-//! share the lock go on beside each other, so they are told apart by time.
+//! share the lock go on beside each other, so their times distinguish them.
 
 use super::Call;
 use crate::journal::CallKind;
