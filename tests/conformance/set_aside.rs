@@ -16,15 +16,15 @@ const PICK_UP: Duration = millis(2000);
 
 type Call = Pin<Box<dyn Future<Output = Result<LockGuard, LockError>> + Send>>;
 
-/// Polls a call until it waits on the servers for that key, and then no more. Returns it, and when it began.
+/// Polls a call until it waits on the servers for that key, and then no more. Returns it, and a time at which it had
+/// begun.
 async fn set_aside(fixture: &Fixture, key: &str, lock: Lock) -> (Call, Instant) {
     loop {
-        let begun = Instant::now();
         let mut call: Call = Box::pin(lock.clone().acquire());
         tokio::select! {
             // On a starved machine it may give up before.
             ended = &mut call => assert!(ended.is_err() && !fixture.is_virtual(), "it does not wait"),
-            () = fixture.until_waiting(key, 1) => return (call, begun),
+            () = fixture.until_waiting(key, 1) => return (call, Instant::now()),
         }
     }
 }
