@@ -103,8 +103,8 @@ impl<'a> AwaitedAcquire<'a> {
         };
         let token = decided.then(|| self.token.take()).flatten();
         let count = reply?;
-        let acquired = token.map(|token| Acquired { token, count });
-        Ok(acquired.filter(|_| count > 0))
+        let token = token.filter(|_| count > 0);
+        Ok(token.map(|token| Acquired::Locks { token, count }))
     }
 }
 

@@ -78,12 +78,13 @@ impl Attempt {
 
 /// What an attempt has acquired.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Acquired {
-    /// The token of the first lock; the others have the [tokens](Token::nth) that follow it.
-    pub(crate) token: Token,
-    /// The number of locks, from the first one on; 0 if a place in the line of the first one is reserved for
-    /// the token.
-    pub(crate) count: usize,
+pub(crate) enum Acquired {
+    /// That number of locks, from the first one on. The first has that token, the others have the
+    /// [tokens](Token::nth) that follow it.
+    Locks { token: Token, count: usize },
+    /// A place in the line of the first lock, which is reserved for the token.
+    #[cfg_attr(not(feature = "zookeeper"), allow(dead_code))]
+    Place(Token),
 }
 
 /// One attempt to acquire a lock.

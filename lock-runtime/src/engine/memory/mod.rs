@@ -265,7 +265,7 @@ impl Requests for MemoryEngine {
         let mut claims = attempt.claims(token);
         let count = claims.position(|claim| !self.acquire(&claim));
         let count = count.unwrap_or(attempt.names().count());
-        ready((count > 0).then_some(Acquired { token, count }))
+        ready((count > 0).then_some(Acquired::Locks { token, count }))
     }
 
     // Requests are carried out at once, so none can be late.

@@ -5,7 +5,7 @@ use crate::engine::background_release::{ReleaseSupervisor, Unused};
 use crate::engine::error::EngineErrorKind;
 use crate::engine::event::EngineEvent;
 use crate::engine::operations::{Reading, StoredReport, Taken};
-use crate::engine::request::{Attempt, Claim, EngineFuture, EnqueueReply};
+use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::engine::view::View;
@@ -132,8 +132,10 @@ impl Peer {
 
     pub(crate) async fn acquire(&self, attempt: &Attempt) -> Option<Claim> {
         let supervisor: Arc<dyn ReleaseSupervisor> = Arc::new(Unused);
-        let acquired = sent(|| self.engine.acquire(attempt, &supervisor, soon())).await;
-        Some(attempt.claim(acquired?.token))
+        match sent(|| self.engine.acquire(attempt, &supervisor, soon())).await? {
+            Acquired::Locks { token, .. } => Some(attempt.claim(token)),
+            Acquired::Place(token) => panic!("a place is reserved for {token:?}"),
+        }
     }
 
     /// Acquires a lock that is free.

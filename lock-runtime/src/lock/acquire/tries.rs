@@ -103,14 +103,15 @@ impl Acquire {
         let sent = context.clock.now();
         let supervisor = &self.inner.shared.supervisor;
         let acquired = context.engine.acquire(&attempt, supervisor, deadline);
-        let Some(Acquired { token, count }) = acquired.await? else {
-            return Ok(Some(Tried::Held(None)));
+        let (token, count) = match acquired.await? {
+            Some(Acquired::Locks { token, count }) => (token, count),
+            Some(Acquired::Place(token)) => {
+                let releaser = self.inner.shared.releaser.clone();
+                let place = ReservedPlace::new(attempt.claim(token), releaser);
+                return Ok(Some(Tried::Held(Some(place))));
+            }
+            None => return Ok(Some(Tried::Held(None))),
         };
-        if count == 0 {
-            let releaser = self.inner.shared.releaser.clone();
-            let place = ReservedPlace::new(attempt.claim(token), releaser);
-            return Ok(Some(Tried::Held(Some(place))));
-        }
         let claims = attempt.claims(token).take(count);
         let mut guards = claims.map(|claim| self.granted(claim, sent));
         let first = guards.next().flatten();

@@ -58,7 +58,7 @@ impl DelayedEngine {
         let reserves = attempt.waits && coin_flip();
         reserves.then(|| {
             self.log.note(token, |grant| grant.reserved = true);
-            Acquired { token, count: 0 }
+            Acquired::Place(token)
         })
     }
 
@@ -79,7 +79,7 @@ impl Requests for DelayedEngine {
         Box::pin(async move {
             pause().await;
             let acquired = Requests::acquire(&self.memory, attempt, supervisor, deadline).await?;
-            let Some(Acquired { token, count }) = acquired else {
+            let Some(Acquired::Locks { token, count }) = acquired else {
                 pause().await;
                 return Ok(self.reserve(attempt));
             };

@@ -61,7 +61,7 @@ impl ZooKeeperEngine {
         });
         let reserved = matches!(count, Ok(Some(0)));
         let acquired = awaited.replied(count.map(Option::unwrap_or_default))?;
-        Ok(acquired.or_else(|| reserved.then_some(Acquired { token, count: 0 })))
+        Ok(acquired.or_else(|| reserved.then_some(Acquired::Place(token))))
     }
 }
 
