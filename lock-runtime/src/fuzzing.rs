@@ -46,7 +46,7 @@ pub fn redis(bytes: &[u8]) {
 #[cfg(feature = "postgres")]
 pub fn postgres(bytes: &[u8]) {
     if let Ok(text) = std::str::from_utf8(bytes) {
-        crate::engine::postgres::conn::listen::subscriber::MESSAGES.parse(text);
+        crate::engine::postgres::conn::listen::reconnect::MESSAGES.parse(text);
     }
 }
 

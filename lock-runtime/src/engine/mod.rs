@@ -29,6 +29,7 @@ pub(crate) mod operations;
 pub(crate) mod postgres;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
+pub(crate) mod report_pace;
 pub(crate) mod request;
 pub(crate) mod requests;
 pub(crate) mod retry;

@@ -4,7 +4,7 @@ use crate::engine::background_release::BackgroundRelease;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
-use crate::engine::operations::ReportPace;
+use crate::engine::report_pace::ReportPace;
 use crate::engine::request::EngineFuture;
 use crate::engine::requests::{Operations, Requests};
 use crate::engine::token::Token;

@@ -24,7 +24,7 @@ use crate::engine::etcd::check::inspect;
 use crate::engine::etcd::lock::core::Core;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
-use crate::engine::operations::ReportPace;
+use crate::engine::report_pace::ReportPace;
 use crate::engine::requests::{answer_operations, answer_requests};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;

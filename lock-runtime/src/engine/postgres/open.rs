@@ -7,7 +7,7 @@ use crate::engine::postgres::address::Address;
 use crate::engine::postgres::conn::batch::driver::drive;
 use crate::engine::postgres::conn::batch::sender::RequestSender;
 use crate::engine::postgres::conn::listen::listener::Listener;
-use crate::engine::postgres::conn::listen::subscriber::Subscriber;
+use crate::engine::postgres::conn::listen::reconnect::Subscriber;
 use std::sync::Arc;
 
 pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {

@@ -1,7 +1,7 @@
 //! When a process reports.
 
 use crate::config::Config;
-use crate::engine::operations::ReportPace;
+use crate::engine::report_pace::ReportPace;
 use crate::lock::report::identity::Identity;
 use crate::lock::report::used::Used;
 use crate::metrics::MEASURES_AGES;

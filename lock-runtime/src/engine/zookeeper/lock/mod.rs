@@ -14,4 +14,3 @@ pub(crate) mod read;
 pub(crate) mod release;
 pub(crate) mod renew;
 pub(crate) mod wait;
-pub(crate) mod watches;

@@ -4,7 +4,7 @@
 
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::common::upkeep::Upkeep;
-use crate::engine::postgres::conn::listen::subscriber::Subscriber;
+use crate::engine::postgres::conn::listen::reconnect::Subscriber;
 use crate::engine::postgres::conn::listen::subscription::Subscription;
 use crate::util::time::deadline_in;
 use std::sync::{Arc, OnceLock};

@@ -1,5 +1,5 @@
 //! The connection that listens for messages to this process.
 
 pub(crate) mod listener;
-pub(crate) mod subscriber;
+pub(crate) mod reconnect;
 pub(crate) mod subscription;
