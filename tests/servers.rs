@@ -17,4 +17,5 @@ mod quorum;
 mod redis;
 mod sentinel;
 mod server_checks;
+mod store;
 mod zookeeper;

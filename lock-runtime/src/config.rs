@@ -98,6 +98,8 @@ pub(crate) struct HandoffLimits {
 pub(crate) enum Servers {
     One(String),
     Quorum(Vec<String>),
+    #[cfg(feature = "store")]
+    Store(Arc<dyn crate::own_store::Store>),
 }
 
 impl Config {
@@ -150,6 +152,13 @@ impl Config {
     /// [`downgrade`](crate::LockGuard::downgrade) are refused.
     pub fn quorum<U: Into<String>>(urls: impl IntoIterator<Item = U>) -> Config {
         Config::with_servers(Servers::Quorum(urls.into_iter().map(U::into).collect()))
+    }
+
+    /// Creates a configuration for a server that you bring, with defaults for the rest: see
+    /// [`Store`](crate::store::Store).
+    #[cfg(feature = "store")]
+    pub fn store(store: impl crate::own_store::Store) -> Config {
+        Config::with_servers(Servers::Store(Arc::new(store)))
     }
 
     fn with_servers(servers: Servers) -> Config {

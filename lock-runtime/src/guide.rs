@@ -2,6 +2,7 @@
 //!
 //! - [`guarantees`]: guarantees, the limits of any lease, and how to handle them.
 //! - [`engines`]: which engine keeps the locks: what each survives, and what it costs.
+//! - [`own_server`]: locks on a server that the library does not know, by the two functions that it needs.
 //! - [`deployment`]: servers, permissions, unsafe settings, shutdown, complete services.
 //! - [`observability`]: numbers, events, metrics and traces of a service's locks.
 //! - [`runbook`]: what to do when a lock is stuck, lost or out of reach, and who may do it.
@@ -22,6 +23,14 @@ pub mod guarantees {}
 #[doc = include_str!("guide/links.txt")]
 #[doc = include_str!("guide/engines.md")]
 pub mod engines {}
+
+#[doc = include_str!("guide/links.txt")]
+// Its example needs this feature.
+#[cfg_attr(
+    any(not(doctest), feature = "store"),
+    doc = include_str!("guide/own_server.md")
+)]
+pub mod own_server {}
 
 #[doc = include_str!("guide/links.txt")]
 // Its examples need these features.

@@ -133,6 +133,8 @@ mod lock;
 mod lock_info;
 mod metrics;
 mod options;
+#[cfg(feature = "store")]
+mod own_store;
 mod process;
 mod process_info;
 mod revocation;
@@ -162,6 +164,8 @@ pub use api::manager::LockManager;
 #[cfg(feature = "postgres")]
 pub use api::postgres;
 pub use api::revoke::Revoke;
+#[cfg(feature = "store")]
+pub use api::store;
 #[cfg(feature = "testing")]
 pub use api::testing;
 pub use config::Config;

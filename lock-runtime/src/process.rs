@@ -25,6 +25,7 @@ impl ProcessId {
         feature = "etcd",
         feature = "postgres",
         feature = "redis",
+        feature = "store",
         feature = "zookeeper"
     ))]
     pub(crate) fn parse(text: &str) -> Option<ProcessId> {

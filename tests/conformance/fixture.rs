@@ -10,7 +10,7 @@ use super::faults::Fault;
 use super::topology::Topology;
 use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
-use lock_test_support::servers::{Network, Servers};
+use lock_test_support::servers::{Network, SCHEME, Servers, Shelf};
 use lock_test_support::time::{PATIENCE, millis, patient, soon};
 
 /// How long a server may not reply to a manager over a network that fails.
@@ -19,6 +19,7 @@ pub const COMMAND_TIMEOUT: Duration = millis(700);
 /// Returns the configuration for one deployment or a quorum of several.
 pub fn config_of(urls: Vec<String>) -> Config {
     match <[String; 1]>::try_from(urls) {
+        Ok([url]) if url.starts_with(SCHEME) => Config::store(Shelf::at(&url)),
         Ok([url]) => Config::new(url),
         Err(urls) => Config::quorum(urls),
     }

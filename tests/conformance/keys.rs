@@ -43,7 +43,11 @@ pub async fn unusual_keys_work(fixture: Fixture) {
         let fixture = fixture.clone();
         tasks.spawn(async move {
             // With the odd part at the beginning, and at the end.
-            for key in [format!("{odd}{}", fixture.key("")), fixture.key(&odd)] {
+            let keys = [format!("{odd}{}", fixture.key("")), fixture.key(&odd)];
+            for key in keys
+                .into_iter()
+                .filter(|it| it.len() < fixture.topology().longest_key)
+            {
                 let guard = fixture.locks().lock(&*key).acquire().await.unwrap();
                 assert_eq!(guard.key(), key);
                 assert!(fixture.is_held(&key).await, "{key}");

@@ -66,6 +66,11 @@ fn slow_memory_in_virtual_time() {
 }
 
 #[test]
+fn store() {
+    play::play(Topology::store());
+}
+
+#[test]
 fn standalone() {
     play::play(Topology::standalone());
 }

@@ -16,7 +16,7 @@ use lock_test_support::manager::connected;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
-use lock_test_support::servers::{Memory, Pooled, Servers};
+use lock_test_support::servers::{Memory, Pooled, Servers, Shelves};
 use lock_test_support::time::millis;
 use lock_test_support::zookeeper::ZooKeeper;
 
@@ -47,6 +47,8 @@ pub struct Topology {
     pub outlasts: Duration,
     /// The most servers that a client is given the addresses of.
     pub reached: usize,
+    /// The longest key that the servers take, in bytes, with a prefix.
+    pub longest_key: usize,
     /// `true` if time passes only while all tasks wait for it.
     pub is_virtual: bool,
     /// How much of the machine a case needs.
@@ -75,6 +77,7 @@ impl Topology {
             has_permits: true,
             outlasts: Duration::ZERO,
             reached: usize::MAX,
+            longest_key: usize::MAX,
             is_virtual: false,
             weight: 1,
             plays: by_topology,
@@ -108,6 +111,18 @@ impl Topology {
                 Box::pin(ready(locks.manager()))
             },
             ..Self::memory_in_virtual_time()
+        }
+    }
+
+    /// What users bring: a server that compares and swaps, and pushes nothing.
+    pub fn store() -> Self {
+        Self {
+            has_processes: false,
+            tells_waiters: false,
+            keeps: false,
+            longest_key: 1000,
+            plays: by_engine,
+            ..Self::of(Shelves::start(), inputs::memory())
         }
     }
 

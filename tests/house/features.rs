@@ -6,7 +6,7 @@ use std::process::Command;
 /// Features that the code of an engine depends on.
 const FEATURES: [&str; 6] = ["redis", "postgres", "etcd", "zookeeper", "tls", "tracing"];
 /// Features that concern no engine.
-const OTHERS: [&[&str]; 7] = [
+const OTHERS: [&[&str]; 9] = [
     &["axum"],
     &["actix"],
     &["tonic"],
@@ -14,6 +14,8 @@ const OTHERS: [&[&str]; 7] = [
     &["redis", "axum", "actix"],
     &["testing"],
     &["redis", "testing", "tracing"],
+    &["store"],
+    &["store", "zookeeper"],
 ];
 
 fn cargo(arguments: &[&str], features: &str) -> String {

@@ -19,7 +19,7 @@ const RUNTIME: [&[&str]; 9] = [
         "transaction_proof",
     ],
     &["error"],
-    &["options", "event", "lock_info", "credentials"],
+    &["options", "event", "lock_info", "credentials", "own_store"],
     &["config", "trace", "metrics", "revocation"],
     &["engine"],
     &["lock"],

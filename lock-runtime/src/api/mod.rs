@@ -12,6 +12,8 @@ pub(crate) mod manager;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub(crate) mod revoke;
+#[cfg(feature = "store")]
+pub mod store;
 #[cfg(feature = "testing")]
 pub mod testing;
 #[cfg(feature = "testing")]

@@ -68,6 +68,10 @@ impl<F: Forward> Engine for F {
         }
     }
 
+    fn counts_alone(&self) -> bool {
+        self.behind().is_some_and(Engine::counts_alone)
+    }
+
     fn shard_of(&self, name: &str) -> Shard {
         let first = Shard { server: 0, slot: 0 };
         self.behind().map_or(first, |engine| engine.shard_of(name))

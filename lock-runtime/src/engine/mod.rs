@@ -33,6 +33,8 @@ pub(crate) mod report_pace;
 pub(crate) mod request;
 pub(crate) mod requests;
 pub(crate) mod retry;
+#[cfg(feature = "store")]
+pub(crate) mod store;
 #[cfg(test)]
 pub(crate) mod tests;
 pub(crate) mod timeouts;

@@ -10,6 +10,8 @@ use crate::engine::opening::{OpenFuture, Opened, Opening};
 use crate::engine::postgres;
 #[cfg(feature = "redis")]
 use crate::engine::redis;
+#[cfg(feature = "store")]
+use crate::engine::store;
 use crate::engine::timeouts::Timeouts;
 #[cfg(feature = "zookeeper")]
 use crate::engine::zookeeper;
@@ -104,6 +106,8 @@ impl Config {
         let opened = match &self.servers {
             Servers::One(url) => open_of(url)?(opening, url).await,
             Servers::Quorum(urls) => open_quorum(opening, urls).await,
+            #[cfg(feature = "store")]
+            Servers::Store(store) => store::open::open(opening, store.clone()).await,
         };
         timeouts.opened();
         opened

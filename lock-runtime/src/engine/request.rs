@@ -124,6 +124,8 @@ pub(crate) struct QueueStatus {
     pub(crate) has_others: bool,
     /// Who is in the way, as far as the reply says.
     pub(crate) holder: Holder,
+    /// When the claim asks again, if the engine knows better than its place says.
+    pub(crate) poll_in: Option<Duration>,
 }
 
 /// A point in an engine's own time.

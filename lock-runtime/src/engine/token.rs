@@ -137,6 +137,26 @@ impl Token {
         std::str::from_utf8(bytes).ok().and_then(Token::parse)
     }
 
+    /// Returns the identity, and the number of the limit.
+    #[cfg(feature = "store")]
+    pub(crate) fn to_bytes(self) -> [u8; 18] {
+        let mut bytes = [0; 18];
+        bytes[..16].copy_from_slice(self.id.as_bytes());
+        bytes[16..].copy_from_slice(&self.limit.number().unwrap_or(1).to_be_bytes());
+        bytes
+    }
+
+    #[cfg(feature = "store")]
+    pub(crate) fn from_bytes(bytes: [u8; 18]) -> Option<Token> {
+        let (id, number) = bytes.split_first_chunk()?;
+        let limit = match u16::from_be_bytes(number.try_into().ok()?) {
+            1 => Limit::EXCLUSIVE,
+            number => Limit::from_number(number)?,
+        };
+        let id = Uuid::from_bytes(*id);
+        Some(Token { id, limit })
+    }
+
     pub(crate) fn limit(self) -> Limit {
         self.limit
     }

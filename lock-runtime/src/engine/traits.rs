@@ -63,6 +63,11 @@ pub(crate) trait Engine: Requests + Operations {
         Shard { server: 0, slot: 0 }
     }
 
+    /// Returns `true` if each lock has its own counter of fencing tokens; else those of a slot share one.
+    fn counts_alone(&self) -> bool {
+        false
+    }
+
     /// Returns the address of the node that stores a lock, if there are several nodes.
     fn node_of(&self, _name: &str) -> Option<Arc<str>> {
         None

@@ -20,6 +20,13 @@ impl Timestamp {
         let wall = self.wall.saturating_sub(earlier.wall);
         Duration::from_nanos(boot.max(wall))
     }
+
+    /// Returns the time since `earlier` by the boot clock alone. Whoever waits for the end of another's lease
+    /// must not believe a clock that was set.
+    #[cfg(feature = "store")]
+    pub(crate) fn observed_since(self, earlier: Timestamp) -> Duration {
+        Duration::from_nanos(self.boot.saturating_sub(earlier.boot))
+    }
 }
 
 /// Returns the time of a lease without its margin: clocks run at different rates, and servers round to

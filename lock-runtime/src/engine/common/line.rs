@@ -56,6 +56,7 @@ impl Place {
             position,
             has_others,
             holder,
+            poll_in: None,
         }
     }
 }

@@ -141,6 +141,7 @@ impl MemoryEngine {
             position: place.unwrap_or(queue.len() - 1) as u64,
             has_others: queue.len() > 1,
             holder: holder.map(Token::holder).unwrap_or_default(),
+            poll_in: None,
         })
     }
 

@@ -5,9 +5,11 @@ mod members;
 mod memory;
 mod postgres;
 mod redis;
+mod shelf;
 
 pub use memory::Memory;
 pub use postgres::Pooled;
+pub use shelf::{SCHEME, Shelf, Shelves};
 
 use std::time::Duration;
 

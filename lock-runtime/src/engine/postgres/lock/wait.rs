@@ -81,6 +81,7 @@ fn parse(row: &Row, hears: bool) -> Result<EnqueueReply, EngineError> {
                     .and_then(|token| Token::parse(&token))
                     .map(Token::holder)
                     .unwrap_or_default(),
+                poll_in: None,
             }))
         }
         3 => Ok(EnqueueReply::AlreadyHeld(left()?)),

@@ -113,6 +113,7 @@ fn parse(reply: &[Value]) -> Option<EnqueueReply> {
             position: ahead,
             has_others: length > 1,
             holder,
+            poll_in: None,
         }),
         _ => return None,
     })

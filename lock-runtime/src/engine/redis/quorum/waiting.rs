@@ -103,5 +103,6 @@ fn retry_in(ttl: Duration) -> QueueStatus {
         position: 0,
         has_others: true,
         holder: Holder::default(),
+        poll_in: None,
     }
 }

@@ -1,0 +1,116 @@
+//! Asks all processes: a record with the last texts, at which each looks that listens.
+
+use crate::engine::error::EngineError;
+use crate::engine::event::EngineEvent;
+use crate::engine::operations::beginning;
+use crate::engine::store::StoreEngine;
+use crate::engine::store::record::STAMP;
+use crate::engine::store::run::Core;
+use crate::own_store::{Loaded, Swapped};
+use crate::util::time::deadline_in;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Weak};
+use std::time::Duration;
+use tokio::time::Instant;
+use uuid::Uuid;
+
+/// How long one look may take.
+const PATIENCE: Duration = Duration::from_secs(2);
+/// How many texts are kept.
+const KEPT: usize = 32;
+
+impl Core {
+    /// Reports what is asked from now on, until the engine is dropped.
+    pub(crate) fn listen(self: &Arc<Self>) {
+        if !self.listening.has_begun.swap(true, Ordering::Relaxed) {
+            self.io.spawn_detached(look(Arc::downgrade(self)));
+        }
+    }
+}
+
+async fn look(core: Weak<Core>) {
+    let mut last = None;
+    while let Some(core) = core.upgrade() {
+        let deadline = deadline_in(PATIENCE);
+        if let Ok(loaded) = core.look(&core.keys.asks, deadline).await {
+            let texts = Texts::read(&loaded);
+            let since = last.replace(texts.count).unwrap_or(texts.count);
+            let new = texts.count.saturating_sub(since) as usize;
+            if new > 0 {
+                core.listening.hurry();
+            }
+            for text in texts.last.iter().rev().take(new).rev() {
+                (core.handler)(EngineEvent::Asked(text.clone()));
+            }
+        }
+        let _ = core
+            .io
+            .timeout_at(core.listening.next(), core.listening.asked.notified())
+            .await;
+    }
+}
+
+impl StoreEngine {
+    pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
+        let core = &self.core;
+        let mut present = core.look(&core.keys.asks, deadline).await?;
+        loop {
+            let mut texts = Texts::read(&present);
+            texts.add(text);
+            let version = present.found.map(|(_, version)| version);
+            let record = texts.encode();
+            let replaced = core.replace(&core.keys.asks, version.as_ref(), Some(&record), deadline);
+            match replaced.await? {
+                Swapped::Done(_) => {
+                    core.listening.hurry();
+                    return Ok(());
+                }
+                Swapped::Conflict(found) => present = found,
+            }
+            core.pause(1, deadline).await?;
+        }
+    }
+}
+
+/// The last texts, and how many there were.
+#[derive(Default)]
+struct Texts {
+    count: u64,
+    last: Vec<Arc<str>>,
+}
+
+impl Texts {
+    /// Anything may be in the record.
+    fn read(loaded: &Loaded) -> Texts {
+        let record = loaded.found.as_ref().map_or(&[][..], |(record, _)| record);
+        let parts = record
+            .split_at_checked(STAMP)
+            .and_then(|(_, rest)| rest.split_first_chunk());
+        let Some((count, texts)) = parts else {
+            return Texts::default();
+        };
+        // No text has a NUL.
+        let texts = texts.split(|byte| *byte == 0).filter(|it| !it.is_empty());
+        Texts {
+            count: u64::from_be_bytes(*count),
+            last: texts.map(beginning).collect(),
+        }
+    }
+
+    fn add(&mut self, text: &str) {
+        self.count = self.count.saturating_add(1);
+        self.last.push(text.into());
+        let more = self.last.len().saturating_sub(KEPT);
+        self.last.drain(..more);
+    }
+
+    fn encode(&self) -> Vec<u8> {
+        let mut record = Uuid::new_v4().into_bytes().to_vec();
+        record.extend(self.count.to_be_bytes());
+        for text in &self.last {
+            record.extend(text.as_bytes());
+            record.push(0);
+        }
+        record
+    }
+}

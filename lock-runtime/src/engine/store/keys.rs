@@ -1,0 +1,40 @@
+//! The names of records: a lock's is its own. No key of a lock begins with a colon, so the others do.
+
+use crate::process::ProcessId;
+
+/// The names of one prefix.
+pub(crate) struct Keys {
+    pub(crate) asks: String,
+    /// What the names of reports begin with.
+    pub(crate) reports: String,
+    /// What all begin with that are no locks.
+    others: String,
+}
+
+impl Keys {
+    pub(crate) fn new(prefix: &str) -> Keys {
+        Keys {
+            asks: format!("{prefix}::asks"),
+            reports: format!("{prefix}::process:"),
+            others: format!("{prefix}:"),
+        }
+    }
+
+    pub(crate) fn is_lock(&self, name: &str) -> bool {
+        !name.starts_with(&self.others)
+    }
+
+    pub(crate) fn report(&self, process: ProcessId) -> String {
+        format!("{}{process}", self.reports)
+    }
+
+    /// Returns the process whose report that is.
+    pub(crate) fn reporter(&self, name: &str) -> Option<ProcessId> {
+        ProcessId::parse(name.strip_prefix(&self.reports)?)
+    }
+
+    /// Returns the name of a record with which a process tries whether it may write.
+    pub(crate) fn trial(&self, process: ProcessId) -> String {
+        format!("{}:trial:{process}", self.others)
+    }
+}

@@ -1,0 +1,78 @@
+//! Locks on a server that compares and swaps. All of a lock is one record, and [`machine`] says what each
+//! command makes of it; [`run`] carries it out on a [`Store`](crate::store::Store).
+//!
+//! A write that comes late does no harm, since versions never come again.
+
+mod asks;
+pub(crate) mod keys;
+pub(crate) mod known;
+pub(crate) mod listening;
+pub(crate) mod lock;
+pub(crate) mod machine;
+#[cfg(test)]
+mod model_tests;
+pub(crate) mod observer;
+pub(crate) mod open;
+mod ping;
+pub(crate) mod record;
+mod reports;
+pub(crate) mod run;
+pub(crate) mod schedule;
+mod take;
+mod view;
+
+use crate::engine::requests::{answer_operations, answer_requests};
+use crate::engine::store::run::Core;
+use crate::engine::store::schedule::Looks;
+use crate::engine::token::Token;
+use crate::engine::traits::Engine;
+use crate::error::LockError;
+use crate::options::LockOptions;
+use crate::process::ProcessId;
+use crate::util::clock::Timestamp;
+use crate::util::sync::Mutex;
+use std::collections::HashMap;
+use std::sync::Arc;
+
+/// The longest name of a record in bytes, which every store is expected to take.
+const MAX_NAME: usize = 1000;
+
+pub(crate) struct StoreEngine {
+    core: Arc<Core>,
+    process: ProcessId,
+    started: Timestamp,
+    /// The claims that wait.
+    waiting: Mutex<HashMap<Token, Looks>>,
+}
+
+answer_requests! {
+    StoreEngine: own[acquire enqueue cancel release renew fencing_token raise_fencing_token downgrade]
+}
+
+answer_operations! { StoreEngine: own[ping views names report reports ask take] }
+
+impl Engine for StoreEngine {
+    fn validate(&self, key: &str, options: &LockOptions) -> Result<(), LockError> {
+        if key.len() > MAX_NAME {
+            return Err(LockError::InvalidKey {
+                key: key.chars().take(64).collect::<String>().into(),
+                reason: "it is longer than the 1,000 bytes that every store takes; shorten it",
+            });
+        }
+        if options.replicas > 0 {
+            return Err(LockError::Unsupported {
+                operation: "replicas",
+                reason: "a store says nothing of its replicas; leave `replicas` at 0",
+            });
+        }
+        Ok(())
+    }
+
+    fn counts_alone(&self) -> bool {
+        true
+    }
+
+    fn listen(&self) {
+        self.core.listen();
+    }
+}

@@ -1,0 +1,225 @@
+//! Judges which leases have ended: those that were seen unchanged for their whole length by the own clock, or
+//! whose end the server's clock has passed.
+//!
+//! A holder relies on its lease from before its request was sent, less a margin; an observer counts from when
+//! the reply came that first showed it, with a margin on top. So it suffices that both clocks run at rates
+//! that differ by less than 2 %, whatever they are set to.
+
+use crate::engine::store::machine::{CALL, Judge};
+use crate::engine::store::record::{Holder, Record};
+use crate::engine::token::Token;
+use crate::util::clock::Timestamp;
+use std::collections::HashMap;
+use std::time::{Duration, SystemTime};
+use uuid::Uuid;
+
+/// For how long a reading of the server's clock is used, and the part of its age by which that clock may have
+/// got ahead meanwhile.
+const MAX_AGE: Duration = Duration::from_secs(60);
+const DRIFT: u32 = 50;
+
+/// What was seen of one lock, and when.
+#[derive(Clone, Default)]
+pub(crate) struct Observer {
+    /// When the reply came that first showed this renewal.
+    seen: HashMap<(Token, u32), Timestamp>,
+    call: Option<(u32, Timestamp)>,
+}
+
+impl Observer {
+    /// Takes a reply that came at that time.
+    pub(crate) fn note(&mut self, record: &Record, at: Timestamp) {
+        let shown = |(token, renewals): &(Token, u32)| {
+            let holder = record.holder(*token);
+            holder.is_some_and(|it| it.renewals == *renewals)
+        };
+        self.seen.retain(|seen, _| shown(seen));
+        for holder in &record.holders {
+            let seen = (holder.token, holder.renewals);
+            self.seen.entry(seen).or_insert(at);
+        }
+        if self.call.is_none_or(|(call, _)| call != record.call) {
+            self.call = Some((record.call, at));
+        }
+    }
+
+    /// Returns how long a lease lasts yet, at the most; `time` is the server's.
+    pub(crate) fn left(&self, holder: &Holder, now: Timestamp, time: Option<u64>) -> Duration {
+        let seen = self.seen.get(&(holder.token, holder.renewals));
+        let age = seen.map_or(Duration::ZERO, |seen| now.observed_since(*seen));
+        let ttl = Duration::from_millis(holder.ttl.into());
+        let observed = with_margin(ttl).saturating_sub(age);
+        match time.filter(|_| holder.until > 0) {
+            Some(time) => observed.min(Duration::from_micros(holder.until.saturating_sub(time))),
+            None => observed,
+        }
+    }
+
+    fn call_left(&self, record: &Record, now: Timestamp, time: Option<u64>) -> Duration {
+        let age = self.call.map(|(_, since)| now.observed_since(since));
+        let observed = CALL.saturating_sub(age.unwrap_or_default());
+        match time.filter(|_| record.call_until > 0) {
+            Some(time) => observed.min(Duration::from_micros(
+                record.call_until.saturating_sub(time),
+            )),
+            None => observed,
+        }
+    }
+
+    /// Returns the time until a lease or a call ends.
+    pub(crate) fn next_end(
+        &self,
+        record: &Record,
+        now: Timestamp,
+        time: Option<u64>,
+    ) -> Option<Duration> {
+        let leases = record.holders.iter().map(|it| self.left(it, now, time));
+        let call = record
+            .is_calling()
+            .then(|| self.call_left(record, now, time));
+        leases.chain(call).min()
+    }
+}
+
+/// Returns a time with the observer's margin.
+fn with_margin(ttl: Duration) -> Duration {
+    ttl + ttl / 100 + Duration::from_millis(2)
+}
+
+/// The server's clock, as the last reply has shown it, and when the request for that was sent.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct ServerClock(Option<(u64, Timestamp)>);
+
+impl ServerClock {
+    pub(crate) fn note(&mut self, time: Option<u64>, sent: Timestamp) {
+        if let Some(time) = time {
+            self.0 = Some((time, sent));
+        }
+    }
+
+    /// Returns the latest time that the server's clock may show now, in microseconds.
+    pub(crate) fn latest(self, now: Timestamp) -> Option<u64> {
+        let (time, sent) = self.0?;
+        let age = now.elapsed_since(sent);
+        let ahead = (age + age / DRIFT).as_micros() as u64;
+        (age < MAX_AGE).then(|| time.saturating_add(ahead))
+    }
+}
+
+/// A judge by what was seen.
+pub(crate) struct Seen<'a> {
+    pub(crate) observer: &'a Observer,
+    pub(crate) now: Timestamp,
+    /// The server's time in the reply with the record.
+    pub(crate) time: Option<u64>,
+    pub(crate) clock: ServerClock,
+}
+
+impl Judge for Seen<'_> {
+    fn has_ended(&self, holder: &Holder) -> bool {
+        self.observer.left(holder, self.now, self.time).is_zero()
+    }
+
+    fn call_has_ended(&self, record: &Record) -> bool {
+        self.observer
+            .call_left(record, self.now, self.time)
+            .is_zero()
+    }
+
+    fn nonce(&self) -> u32 {
+        Uuid::new_v4().as_fields().0
+    }
+
+    fn clock(&self) -> u64 {
+        let own = || {
+            let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+            since.unwrap_or_default().as_micros() as u64
+        };
+        self.clock.latest(self.now).unwrap_or_else(own)
+    }
+
+    fn until(&self, time: Duration) -> u64 {
+        let latest = self.clock.latest(self.now);
+        latest.map_or(0, |at| {
+            at.saturating_add(with_margin(time).as_micros() as u64)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::store::machine::{Command, Want};
+    use crate::util::clock::Clock;
+
+    const TTL: Duration = Duration::from_secs(10);
+
+    fn held(judge: &dyn Judge) -> Record {
+        let mut record = Record::default();
+        let (token, ttl) = (Token::random(), 10_000);
+        record.step(judge, Command::Try(Want { token, ttl }));
+        record
+    }
+
+    fn seen<'a>(observer: &'a Observer, now: Timestamp) -> Seen<'a> {
+        Seen {
+            observer,
+            now,
+            time: None,
+            clock: ServerClock::default(),
+        }
+    }
+
+    #[test]
+    fn a_lease_is_observed_for_its_whole_length_whatever_the_wall_clock_shows() {
+        let (clock, mut observer) = (Clock::manual(), Observer::default());
+        let record = held(&seen(&observer, clock.now()));
+        let holder = &record.holders[0];
+        observer.note(&record, clock.now());
+        clock.advance(TTL, TTL * 100);
+        observer.note(&record, clock.now());
+        assert!(
+            !seen(&observer, clock.now()).has_ended(holder),
+            "the margin"
+        );
+        clock.advance(TTL / 50, Duration::ZERO);
+        assert!(seen(&observer, clock.now()).has_ended(holder));
+    }
+
+    #[test]
+    fn what_was_seen_of_an_earlier_lease_says_nothing_of_the_next() {
+        let (clock, mut observer) = (Clock::manual(), Observer::default());
+        let mut record = held(&seen(&observer, clock.now()));
+        let token = record.holders[0].token;
+        observer.note(&record, clock.now());
+        clock.advance(TTL * 2, TTL * 2);
+        // It has left, and is back.
+        for command in [
+            Command::Leave(token),
+            Command::Wait(Want { token, ttl: 10_000 }),
+        ] {
+            record.step(&seen(&Observer::default(), clock.now()), command);
+        }
+        observer.note(&record, clock.now());
+        assert!(!seen(&observer, clock.now()).has_ended(&record.holders[0]));
+    }
+
+    #[test]
+    fn a_lease_has_ended_once_the_clock_of_the_server_says_so() {
+        let (clock, observer) = (Clock::manual(), Observer::default());
+        let mut server = ServerClock::default();
+        server.note(Some(1_000_000), clock.now());
+        clock.advance(TTL, TTL);
+        let at = |time| Seen {
+            time,
+            clock: server,
+            ..seen(&observer, clock.now())
+        };
+        let record = held(&at(None));
+        let until = record.holders[0].until;
+        // Its clock may have got ahead by 2 % meanwhile.
+        assert_eq!(until, 1_000_000 + 10_200_000 + 10_102_000);
+        assert!(!at(Some(until - 1)).has_ended(&record.holders[0]));
+        assert!(at(Some(until)).has_ended(&record.holders[0]));
+    }
+}

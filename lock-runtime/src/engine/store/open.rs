@@ -1,0 +1,42 @@
+//! Opens the engine on a store.
+
+use crate::engine::opening::{Opened, Opening, connect_error};
+use crate::engine::store::StoreEngine;
+use crate::engine::store::keys::Keys;
+use crate::engine::store::known::KnownLocks;
+use crate::engine::store::listening::Listening;
+use crate::engine::store::run::Core;
+use crate::error::LockError;
+use crate::own_store::Store;
+use crate::util::sync::Mutex;
+use crate::util::time::deadline_in;
+use std::sync::Arc;
+
+/// How errors and events name the server: the library does not know its address.
+const SERVER: &str = "store";
+
+pub(crate) async fn open(opening: Opening<'_>, store: Arc<dyn Store>) -> Result<Opened, LockError> {
+    let core = Arc::new(Core {
+        store,
+        io: opening.io,
+        clock: opening.clock.clone(),
+        handler: opening.handler,
+        keys: Keys::new(&opening.config.prefix),
+        known: KnownLocks::default(),
+        server_clock: Mutex::default(),
+        listening: Listening::default(),
+    });
+    let engine = StoreEngine {
+        core,
+        process: opening.process,
+        started: opening.clock.now(),
+        waiting: Mutex::default(),
+    };
+    let deadline = deadline_in(opening.timeouts.connect);
+    engine.ping(deadline).await.map_err(|error| {
+        connect_error(SERVER.into(), error, |_, error| {
+            format!("the store can't be used: {error}")
+        })
+    })?;
+    Ok((Arc::new(engine), SERVER.into()))
+}

@@ -1,0 +1,65 @@
+//! Who holds a lock and who waits for it, and which locks there are.
+
+use crate::engine::error::EngineError;
+use crate::engine::operations::Reading;
+use crate::engine::store::StoreEngine;
+use crate::engine::store::known::Known;
+use crate::engine::view::{View, ViewedHolder};
+use crate::lock_info::LeaseInfo;
+use crate::util::join_all::join_all;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::time::Instant;
+
+impl StoreEngine {
+    pub(crate) async fn views(
+        &self,
+        names: &[Arc<str>],
+        most: usize,
+        deadline: Instant,
+    ) -> Result<Vec<View>, EngineError> {
+        let is_only = names.len() == 1;
+        let views = names.iter().map(async |name| {
+            let mut known = self.core.known.get(name);
+            match self.core.load(name, &mut known, deadline).await {
+                // Of a record that another program has written there is nothing to be seen.
+                Err(error) if error.is_retryable() || is_only => return Err(error),
+                Err(_) => return Ok(View::default()),
+                Ok(()) => {}
+            }
+            self.core.sweep(name, &known, deadline).await;
+            Ok(self.view(&known, most))
+        });
+        join_all(views).await.into_iter().collect()
+    }
+
+    fn view(&self, known: &Known, most: usize) -> View {
+        let (record, now) = (&known.record, self.core.clock.now());
+        let holders = record.holders.iter().filter_map(|holder| {
+            let left = known.observer.left(holder, now, known.time);
+            (!left.is_zero()).then(|| ViewedHolder {
+                token: holder.token.to_string().into(),
+                lease: LeaseInfo::Ends(left.min(Duration::from_millis(holder.ttl.into()))),
+                votes: None,
+            })
+        });
+        let waiters = record.waiters.iter().take(most);
+        View {
+            holders: holders.collect(),
+            waiters: waiters.map(|it| it.token.to_string().into()).collect(),
+            waiting: record.waiters.len() as u64,
+        }
+    }
+
+    pub(crate) async fn names(
+        &self,
+        prefix: &str,
+        most: usize,
+        reading: Reading,
+    ) -> Result<Vec<Arc<str>>, EngineError> {
+        let (core, keys) = (&self.core, &self.core.keys);
+        let names = core.names(prefix, most, reading.until).await?;
+        let locks = names.into_iter().filter(|name| keys.is_lock(name));
+        Ok(locks.map(Arc::from).collect())
+    }
+}

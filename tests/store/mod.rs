@@ -1,0 +1,171 @@
+//! Locks on a store that loses requests and replies, and carries writes out late.
+
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use lock_runtime::store::{Loaded, Store, StoreError, StoreFuture, Swapped, Version};
+use lock_runtime::{Config, LockManager};
+use tokio::runtime::Handle;
+use tokio::task::JoinSet;
+
+use lock_test_support::exclusion::{Exclusion, UNLIMITED};
+use lock_test_support::rng::Rng;
+use lock_test_support::servers::Shelf;
+use lock_test_support::time::{PATIENCE, millis};
+
+/// A store behind a bad network.
+#[derive(Clone)]
+struct Faulty {
+    shelf: Shelf,
+    rng: Arc<Mutex<Rng>>,
+    /// The number of faults so far.
+    faults: Arc<AtomicU64>,
+    runtime: Handle,
+    /// The writes that come late.
+    late: Arc<Mutex<JoinSet<()>>>,
+}
+
+impl Faulty {
+    fn new() -> Self {
+        Self {
+            shelf: Shelf::default(),
+            rng: Arc::new(Mutex::new(Rng::random())),
+            faults: Arc::default(),
+            runtime: Handle::current(),
+            late: Arc::default(),
+        }
+    }
+
+    fn one_in(&self, sides: u64) -> bool {
+        let is_fault = self.rng.lock().unwrap().one_in(sides);
+        self.faults.fetch_add(is_fault.into(), Relaxed);
+        is_fault
+    }
+}
+
+impl Store for Faulty {
+    fn load<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Loaded> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            if self.one_in(50) {
+                return Err(StoreError::unknown("the reply is lost"));
+            }
+            self.shelf.load(name).await
+        })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        name: &'a str,
+        expected: Option<&'a Version>,
+        record: Option<&'a [u8]>,
+    ) -> StoreFuture<'a, Swapped> {
+        Box::pin(async move {
+            tokio::task::yield_now().await;
+            if self.one_in(50) {
+                return Err(StoreError::not_done("the request is lost"));
+            }
+            if self.one_in(50) {
+                let (shelf, name) = (self.shelf.clone(), name.to_owned());
+                let (expected, record) = (expected.cloned(), record.map(<[u8]>::to_vec));
+                let late = millis(self.rng.lock().unwrap().below(1500));
+                self.late.lock().unwrap().spawn_on(
+                    async move {
+                        tokio::time::sleep(late).await;
+                        let swap = shelf.swap(&name, expected.as_ref(), record.as_deref());
+                        let _ = swap.await;
+                    },
+                    &self.runtime,
+                );
+                return Err(StoreError::unknown("the request is late"));
+            }
+            let swapped = self.shelf.swap(name, expected, record).await?;
+            match self.one_in(50) {
+                true => Err(StoreError::unknown("the reply is lost")),
+                false => Ok(swapped),
+            }
+        })
+    }
+
+    fn loads_the_present(&self) -> bool {
+        true
+    }
+}
+
+/// Returns how many holders a call allows beside it, itself included.
+fn limit_of(kind: u64) -> usize {
+    match kind {
+        0 => 1,
+        1 => 3,
+        _ => UNLIMITED,
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn holders_exclude_each_other_on_a_store_that_loses_and_delays() {
+    const PROCESSES: u64 = 8;
+    const HOLDS: u64 = 40;
+    let (store, exclusion) = (Faulty::new(), Arc::<Exclusion>::default());
+    let (last_token, held) = (Arc::new(Mutex::new(0)), Arc::new(AtomicU64::new(0)));
+    let mut processes = JoinSet::new();
+    for process in 0..PROCESSES {
+        let (store, exclusion) = (store.clone(), exclusion.clone());
+        let (last_token, held) = (last_token.clone(), held.clone());
+        processes.spawn(async move {
+            let mut rng = Rng::random();
+            let locks = loop {
+                let config = Config::store(store.clone()).wait(PATIENCE);
+                match LockManager::connect(config.ttl(millis(1000))).await {
+                    Ok(locks) => break locks,
+                    Err(error) => assert!(error.is_unavailable(), "{error}"),
+                }
+            };
+            while held.load(Relaxed) < PROCESSES * HOLDS {
+                let kind = rng.below(3);
+                let lock = locks.lock("door");
+                let lock = match kind {
+                    0 => lock,
+                    1 => lock.permits(3),
+                    _ => lock.read(),
+                };
+                let Ok(guard) = lock.acquire().await else {
+                    continue;
+                };
+                let until = std::time::Instant::now() + guard.remaining();
+                let holding = exclusion.enter(process, limit_of(kind), until);
+                held.fetch_add(1, Relaxed);
+                if kind == 0
+                    && let Ok(token) = guard.fencing_token().await
+                {
+                    // Unless its lease has ended meanwhile, none is drawn after it.
+                    let mut last = last_token.lock().unwrap();
+                    let in_time = !guard.remaining().is_zero();
+                    assert!(!in_time || token > *last, "{token} after {last}");
+                    *last = token.max(*last);
+                }
+                tokio::time::sleep(Duration::from_micros(rng.below(5000))).await;
+                drop(holding);
+                let _ = guard.release().await;
+            }
+            locks.shutdown().await;
+        });
+    }
+    while let Some(ended) = processes.join_next().await {
+        ended.unwrap();
+    }
+    let faults = store.faults.load(Relaxed);
+    assert!(faults > 20, "only {faults} faults occurred");
+    // What came late has left no ghost.
+    let late = std::mem::take(&mut *store.late.lock().unwrap());
+    late.join_all().await;
+    let locks = LockManager::connect(Config::store(store.shelf))
+        .await
+        .unwrap();
+    let found = locks.inspect("door").await.unwrap();
+    assert!(
+        found.holders().is_empty() && found.waiting() == 0,
+        "{found:?}"
+    );
+    locks.shutdown().await;
+}
