@@ -1,18 +1,18 @@
 //! Locks on a store that loses requests and replies, and carries writes out late.
 
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use lock_runtime::store::{Loaded, Store, StoreError, StoreFuture, Swapped, Version};
-use lock_runtime::{Config, LockManager};
+use lock_runtime::{Config, LockManager, Report};
 use tokio::runtime::Handle;
 use tokio::task::JoinSet;
 
 use lock_test_support::exclusion::{Exclusion, UNLIMITED};
 use lock_test_support::rng::Rng;
 use lock_test_support::servers::Shelf;
-use lock_test_support::time::{PATIENCE, millis};
+use lock_test_support::time::{PATIENCE, begin, millis};
 
 /// A store behind a bad network.
 #[derive(Clone)]
@@ -168,4 +168,77 @@ async fn holders_exclude_each_other_on_a_store_that_loses_and_delays() {
         "{found:?}"
     );
     locks.shutdown().await;
+}
+
+/// A store whose next swap on a version does not come before the test lets it.
+#[derive(Clone, Default)]
+struct Late {
+    shelf: Shelf,
+    delays: Arc<AtomicBool>,
+    delayed: Arc<Mutex<Option<Delayed>>>,
+}
+
+struct Delayed {
+    name: String,
+    expected: Option<Version>,
+    record: Option<Vec<u8>>,
+}
+
+impl Late {
+    /// Carries out what was delayed.
+    async fn come(&self) -> Swapped {
+        let Delayed {
+            name,
+            expected,
+            record,
+        } = self.delayed.lock().unwrap().take().unwrap();
+        let swap = self.shelf.swap(&name, expected.as_ref(), record.as_deref());
+        swap.await.unwrap()
+    }
+}
+
+impl Store for Late {
+    fn load<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Loaded> {
+        self.shelf.load(name)
+    }
+
+    fn swap<'a>(
+        &'a self,
+        name: &'a str,
+        expected: Option<&'a Version>,
+        record: Option<&'a [u8]>,
+    ) -> StoreFuture<'a, Swapped> {
+        if expected.is_none() || !self.delays.swap(false, Relaxed) {
+            return self.shelf.swap(name, expected, record);
+        }
+        *self.delayed.lock().unwrap() = Some(Delayed {
+            name: name.to_owned(),
+            expected: expected.cloned(),
+            record: record.map(<[u8]>::to_vec),
+        });
+        Box::pin(std::future::pending())
+    }
+
+    fn loads_the_present(&self) -> bool {
+        true
+    }
+}
+
+/// The release of a call that was dropped finds nothing to release yet.
+#[tokio::test]
+async fn acquisition_that_comes_after_its_release_does_not_count() {
+    let store = Late::default();
+    let config = Config::store(store.clone()).report(Report::Off);
+    let locks = LockManager::connect(config).await.unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
+    guard.fencing_token().await.unwrap();
+    guard.release().await.unwrap();
+    store.delays.store(true, Relaxed);
+    let mut call = Box::pin(locks.lock("row").acquire());
+    assert!(begin(&mut call).is_pending());
+    drop(call);
+    // It waits for releases.
+    locks.shutdown().await;
+    let came = store.come().await;
+    assert!(matches!(came, Swapped::Conflict(_)), "{came:?}");
 }

@@ -22,9 +22,6 @@ const EXPIRY_STAGGER: Duration = Duration::from_millis(50);
 /// queue send no message when they release a lock. When the holder's lease expires all claims poll, one after
 /// the other, since the claims ahead may be dead.
 pub(super) fn next_poll_delay(waiting: &QueueStatus, front_poll: &mut Backoff) -> Duration {
-    if let Some(pause) = waiting.poll_in {
-        return pause;
-    }
     let ahead = u32::try_from(waiting.position).unwrap_or(u32::MAX);
     let at_most = |interval: Duration| interval.mul_f64(0.9) + fraction(interval.mul_f64(0.1));
     let interval = match ahead {

@@ -152,6 +152,9 @@ impl ClaimWait<'_> {
         }
         self.learn_of_holder();
         self.last_reply = now();
+        if let Some(pause) = status.poll_in {
+            return pause;
+        }
         next_poll_delay(&status, &mut self.front_poll)
     }
 

@@ -84,7 +84,7 @@ pub fn keys_acquired_slowly() -> Setting {
         processes: 6,
         workload: Workload {
             tasks: 1,
-            calls: vec![CallKind::Waits],
+            calls: vec![CallKind::Waits, CallKind::Transfers],
             first_calls: vec![vec![CallKind::Transfers]; 2],
             wait_ms: Some(30_000),
             pace: BodyLength::Held { ms: 1000 },
