@@ -1,5 +1,7 @@
 //! Locks on a store that loses requests and replies, and carries writes out late.
 
+mod wrong;
+
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;

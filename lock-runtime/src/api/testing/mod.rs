@@ -44,10 +44,14 @@
 //! errors ([`LockError::Lost`](crate::LockError::Lost)) and the guards of threads outside of all runtimes use
 //! real time.
 
+#[cfg(feature = "store")]
+mod check_store;
 mod faulty_engine;
 mod locks;
 mod scope;
 
+#[cfg(feature = "store")]
+pub use crate::api::testing::check_store::{BrokenPromise, check_store};
 pub use crate::api::testing::faulty_engine::Fault;
 pub use crate::api::testing::locks::Locks;
 pub use crate::api::testing::scope::DefaultGuard;
