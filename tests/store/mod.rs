@@ -4,7 +4,7 @@ mod wrong;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use lock_runtime::store::{Loaded, Store, StoreError, StoreFuture, Swapped, Version};
 use lock_runtime::{Config, LockManager, Report};
@@ -243,4 +243,62 @@ async fn acquisition_that_comes_after_its_release_does_not_count() {
     locks.shutdown().await;
     let came = store.come().await;
     assert!(matches!(came, Swapped::Conflict(_)), "{came:?}");
+}
+
+/// A server whose clock is an hour ahead.
+#[derive(Clone)]
+struct Ahead(Shelf);
+
+fn ahead(loaded: Loaded) -> Loaded {
+    let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    loaded.at(now.unwrap() + Duration::from_secs(3600))
+}
+
+impl Store for Ahead {
+    fn load<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Loaded> {
+        Box::pin(async { self.0.load(name).await.map(ahead) })
+    }
+
+    fn swap<'a>(
+        &'a self,
+        name: &'a str,
+        expected: Option<&'a Version>,
+        record: Option<&'a [u8]>,
+    ) -> StoreFuture<'a, Swapped> {
+        Box::pin(async move {
+            Ok(match self.0.swap(name, expected, record).await? {
+                Swapped::Conflict(found) => Swapped::Conflict(ahead(found)),
+                done => done,
+            })
+        })
+    }
+}
+
+/// Each lock counts alone, and the counter of one is far ahead.
+#[tokio::test]
+async fn token_of_several_keys_is_greater_than_those_of_each() {
+    let shelf = Shelf::default();
+    let early = LockManager::connect(Config::store(Ahead(shelf.clone())));
+    let (early, locks) = (
+        early.await.unwrap(),
+        LockManager::connect(Config::store(shelf)),
+    );
+    let locks = locks.await.unwrap();
+    // So it knows the clock.
+    early.inspect("b").await.unwrap();
+    let guard = early.lock("b").acquire().await.unwrap();
+    let first = guard.fencing_token().await.unwrap();
+    guard.release().await.unwrap();
+    let guards = locks.lock_all(["a", "b"]).acquire().await.unwrap();
+    let common = guards.fencing_token().await.unwrap();
+    assert!(common > first, "{common} after {first}");
+    guards.release().await.unwrap();
+    for key in ["a", "b"] {
+        let guard = locks.lock(key).acquire().await.unwrap();
+        let next = guard.fencing_token().await.unwrap();
+        assert!(next > common, "{key}: {next} after {common}");
+        guard.release().await.unwrap();
+    }
+    early.shutdown().await;
+    locks.shutdown().await;
 }

@@ -11,6 +11,9 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// The most names that are asked for at once to find fewer.
+const MAX_NAMES: usize = 1 << 20;
+
 impl StoreEngine {
     pub(crate) async fn views(
         &self,
@@ -58,8 +61,17 @@ impl StoreEngine {
         reading: Reading,
     ) -> Result<Vec<Arc<str>>, EngineError> {
         let (core, keys) = (&self.core, &self.core.keys);
-        let names = core.names(prefix, most, reading.until).await?;
-        let locks = names.into_iter().filter(|name| keys.is_lock(name));
-        Ok(locks.map(Arc::from).collect())
+        let mut asked = most;
+        loop {
+            let names = core.names(prefix, asked, reading.until).await?;
+            let is_all = names.len() < asked || asked >= MAX_NAMES;
+            let locks = names.into_iter().filter(|name| keys.is_lock(name));
+            let locks: Vec<_> = locks.take(most).map(Arc::from).collect();
+            if is_all || locks.len() == most {
+                return Ok(locks);
+            }
+            // Others are among them.
+            asked = asked.saturating_mul(2);
+        }
     }
 }
