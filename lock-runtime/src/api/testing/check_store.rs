@@ -7,6 +7,9 @@ use std::fmt;
 use std::time::Duration;
 use uuid::Uuid;
 
+/// The longest name in bytes.
+const MAX_NAME: usize = 1000;
+
 /// How many writers there are at once, and how often each writes.
 const WRITERS: usize = 16;
 const WRITES: usize = 8;
@@ -200,18 +203,19 @@ impl Checks<'_> {
     }
 
     async fn keep_names_apart(&self) -> Result<(), BrokenPromise> {
-        let long = "n".repeat(900);
-        let longer = format!("{long}n");
+        let longer = "n".repeat(MAX_NAME - self.names.len());
+        let long = &longer[1..];
         let odd = [
             "a", "A", "á", "a ", "a/b", "a\\b", "a%b", "a_b", "a:b", "日本", "a'b", "a\"b", "a\tb",
-            &long, &longer,
+            long, &longer,
         ];
         let mut kept = Vec::new();
         for name in odd.map(|odd| self.name(odd)) {
             let record = record(name.as_bytes());
             let inserted = self.swap(&name, None, Some(&record)).await?;
             let Swapped::Done(version) = inserted else {
-                let promise = "names of up to 940 bytes that differ are those of different records";
+                let promise =
+                    "names of up to 1,000 bytes that differ are those of different records";
                 return expect(promise, false, (name, inserted));
             };
             kept.push((name, record, version));

@@ -6,7 +6,7 @@ use crate::engine::operations::beginning;
 use crate::engine::store::StoreEngine;
 use crate::engine::store::record::STAMP;
 use crate::engine::store::run::Core;
-use crate::own_store::{Loaded, Swapped};
+use crate::own_store::Loaded;
 use crate::util::time::deadline_in;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
@@ -43,32 +43,24 @@ async fn look(core: Weak<Core>) {
                 (core.handler)(EngineEvent::Asked(text.clone()));
             }
         }
-        let _ = core
-            .io
-            .timeout_at(core.listening.next(), core.listening.asked.notified())
-            .await;
+        let (io, listening) = (core.io, core.listening.clone());
+        drop(core);
+        let asked = listening.asked.notified();
+        let _ = io.timeout_at(listening.next(), asked).await;
     }
 }
 
 impl StoreEngine {
     pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
         let core = &self.core;
-        let mut present = core.look(&core.keys.asks, deadline).await?;
-        loop {
-            let mut texts = Texts::read(&present);
+        let add = |present: &Loaded| {
+            let mut texts = Texts::read(present);
             texts.add(text);
-            let version = present.found.map(|(_, version)| version);
-            let record = texts.encode();
-            let replaced = core.replace(&core.keys.asks, version.as_ref(), Some(&record), deadline);
-            match replaced.await? {
-                Swapped::Done(_) => {
-                    core.listening.hurry();
-                    return Ok(());
-                }
-                Swapped::Conflict(found) => present = found,
-            }
-            core.pause(1, deadline).await?;
-        }
+            texts.encode()
+        };
+        core.rewrite(&core.keys.asks, add, deadline).await?;
+        core.listening.hurry();
+        Ok(())
     }
 }
 

@@ -2,6 +2,9 @@
 
 use crate::process::ProcessId;
 
+/// The longest name of a record in bytes, which every store is expected to take.
+const MAX_NAME: usize = 1000;
+
 /// The names of one prefix.
 pub(crate) struct Keys {
     pub(crate) asks: String,
@@ -18,6 +21,11 @@ impl Keys {
             reports: format!("{prefix}::process:"),
             others: format!("{prefix}:"),
         }
+    }
+
+    pub(crate) fn longest_key(&self) -> usize {
+        // `others` has a colon behind the prefix.
+        (MAX_NAME + 1).saturating_sub(self.others.len())
     }
 
     pub(crate) fn is_lock(&self, name: &str) -> bool {

@@ -78,6 +78,12 @@ pub(crate) trait Judge {
     fn until(&self, time: Duration) -> u64;
 }
 
+impl Want {
+    fn length(self) -> Duration {
+        Duration::from_millis(self.ttl.into())
+    }
+}
+
 impl Command {
     pub(crate) fn token(&self) -> Token {
         match *self {
@@ -203,11 +209,9 @@ impl Record {
             return false;
         };
         let held = &mut self.holders[place];
-        let renewals = held.renewals.wrapping_add(1);
-        *held = Holder {
-            renewals,
-            ..Holder::new(judge, want)
-        };
+        held.renewals = held.renewals.wrapping_add(1);
+        (held.ttl, held.granted) = (want.ttl, false);
+        held.until = judge.until(want.length());
         true
     }
 
@@ -274,12 +278,13 @@ impl Record {
 }
 
 impl Holder {
-    fn new(judge: &dyn Judge, Want { token, ttl }: Want) -> Holder {
+    fn new(judge: &dyn Judge, want: Want) -> Holder {
+        let Want { token, ttl } = want;
         Holder {
             token,
             ttl,
             renewals: judge.nonce(),
-            until: judge.until(Duration::from_millis(ttl.into())),
+            until: judge.until(want.length()),
             granted: false,
         }
     }

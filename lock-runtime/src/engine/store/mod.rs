@@ -34,9 +34,6 @@ use crate::util::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The longest name of a record in bytes, which every store is expected to take.
-const MAX_NAME: usize = 1000;
-
 pub(crate) struct StoreEngine {
     core: Arc<Core>,
     process: ProcessId,
@@ -53,10 +50,10 @@ answer_operations! { StoreEngine: own[ping views names report reports ask take] 
 
 impl Engine for StoreEngine {
     fn validate(&self, key: &str, options: &LockOptions) -> Result<(), LockError> {
-        if key.len() > MAX_NAME {
+        if key.len() > self.core.keys.longest_key() {
             return Err(LockError::InvalidKey {
                 key: key.chars().take(64).collect::<String>().into(),
-                reason: "it is longer than the 1,000 bytes that every store takes; shorten it",
+                reason: "with the prefix, it is longer than the 1,000 bytes that every store takes; shorten it",
             });
         }
         if options.replicas > 0 {

@@ -48,22 +48,13 @@ impl Observer {
         let seen = self.seen.get(&(holder.token, holder.renewals));
         let age = seen.map_or(Duration::ZERO, |seen| now.observed_since(*seen));
         let ttl = Duration::from_millis(holder.ttl.into());
-        let observed = with_margin(ttl).saturating_sub(age);
-        match time.filter(|_| holder.until > 0) {
-            Some(time) => observed.min(Duration::from_micros(holder.until.saturating_sub(time))),
-            None => observed,
-        }
+        sooner(with_margin(ttl).saturating_sub(age), holder.until, time)
     }
 
     fn call_left(&self, record: &Record, now: Timestamp, time: Option<u64>) -> Duration {
         let age = self.call.map(|(_, since)| now.observed_since(since));
         let observed = CALL.saturating_sub(age.unwrap_or_default());
-        match time.filter(|_| record.call_until > 0) {
-            Some(time) => observed.min(Duration::from_micros(
-                record.call_until.saturating_sub(time),
-            )),
-            None => observed,
-        }
+        sooner(observed, record.call_until, time)
     }
 
     /// Returns the time until a lease or a call ends.
@@ -79,6 +70,14 @@ impl Observer {
             .then(|| self.call_left(record, now, time));
         leases.chain(call).min()
     }
+}
+
+/// Returns the time that is left by the own clock, or by the server's, which shows `time`, if that knows the
+/// end.
+fn sooner(observed: Duration, until: u64, time: Option<u64>) -> Duration {
+    let known = time.filter(|_| until > 0);
+    let left = known.map(|time| Duration::from_micros(until.saturating_sub(time)));
+    left.map_or(observed, |left| left.min(observed))
 }
 
 /// Returns a time with the observer's margin.

@@ -4,7 +4,6 @@ use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::store::StoreEngine;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::KnownLocks;
-use crate::engine::store::listening::Listening;
 use crate::engine::store::run::Core;
 use crate::error::LockError;
 use crate::own_store::Store;
@@ -24,7 +23,7 @@ pub(crate) async fn open(opening: Opening<'_>, store: Arc<dyn Store>) -> Result<
         keys: Keys::new(&opening.config.prefix),
         known: KnownLocks::default(),
         server_clock: Mutex::default(),
-        listening: Listening::default(),
+        listening: Arc::default(),
     });
     let engine = StoreEngine {
         core,

@@ -4,7 +4,7 @@ use crate::engine::error::EngineError;
 use crate::engine::operations::{MAX_REPORTS, REPORT_TTL, Reading, StoredReport, beginning};
 use crate::engine::store::StoreEngine;
 use crate::engine::store::record::STAMP;
-use crate::own_store::{Loaded, Swapped, Version};
+use crate::own_store::{Loaded, Version};
 use crate::process::ProcessId;
 use crate::util::join_all::join_all;
 use std::sync::Arc;
@@ -25,21 +25,13 @@ impl StoreEngine {
         deadline: Instant,
     ) -> Result<(), EngineError> {
         let (core, name) = (&self.core, self.core.keys.report(process));
-        let mut present = core.look(&name, deadline).await?;
-        loop {
+        let write = |present: &Loaded| {
             let mut record = Uuid::new_v4().into_bytes().to_vec();
-            record.extend((time_of(&present).as_micros() as u64).to_be_bytes());
+            record.extend((time_of(present).as_micros() as u64).to_be_bytes());
             record.extend(report.as_bytes());
-            let version = present.found.map(|(_, version)| version);
-            match core
-                .replace(&name, version.as_ref(), Some(&record), deadline)
-                .await?
-            {
-                Swapped::Done(_) => return Ok(()),
-                Swapped::Conflict(found) => present = found,
-            }
-            core.pause(1, deadline).await?;
-        }
+            record
+        };
+        core.rewrite(&name, write, deadline).await
     }
 
     pub(crate) async fn reports(

@@ -38,7 +38,7 @@ pub(crate) struct Core {
     pub(crate) keys: Keys,
     pub(crate) known: KnownLocks,
     pub(crate) server_clock: Mutex<ServerClock>,
-    pub(crate) listening: Listening,
+    pub(crate) listening: Arc<Listening>,
 }
 
 /// What a command begins with.
@@ -250,6 +250,26 @@ impl Core {
     ) -> Result<Swapped, EngineError> {
         let swap = async { self.store.swap(name, expected, record).await };
         self.by(deadline, swap).await
+    }
+
+    /// Replaces what is there, whatever that is.
+    pub(crate) async fn rewrite(
+        &self,
+        name: &str,
+        record: impl Fn(&Loaded) -> Vec<u8>,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        let mut present = self.look(name, deadline).await?;
+        loop {
+            let record = record(&present);
+            let version = present.found.map(|(_, version)| version);
+            let replaced = self.replace(name, version.as_ref(), Some(&record), deadline);
+            match replaced.await? {
+                Swapped::Done(_) => return Ok(()),
+                Swapped::Conflict(found) => present = found,
+            }
+            self.pause(1, deadline).await?;
+        }
     }
 
     pub(crate) async fn names(
