@@ -19,7 +19,7 @@ pub struct Class {
 pub enum Finder {
     /// A scene, which is played until a rule of the checker is broken.
     Scene(&'static str),
-    /// A unit test of the library, …
+    /// A unit test of the library, or one of its cases, which a space parts from it, …
     UnitTest(&'static str),
     /// … or a test on real servers.
     ServerTest(&'static str),
@@ -299,7 +299,7 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C58",
         patch: "c58-keys-end-with-their-leases",
-        finder: ServerTest("end_of_a_stopped_waiters_grant_serves_the_queue_before_newcomers"),
+        finder: ServerTest("queue_behind_a_stopped_waiter_is_served_before_newcomers"),
     },
     Class {
         name: "C59",
@@ -314,7 +314,9 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C62",
         patch: "c62-newcomers-pass-the-queue-at-the-end-of-a-lease",
-        finder: ServerTest("end_of_a_dead_holders_lease_serves_the_queue_before_newcomers"),
+        finder: ServerTest(
+            "conformance::postgres end_of_a_killed_holders_lease_serves_the_queue_before_newcomers",
+        ),
     },
     Class {
         name: "C63",
@@ -334,7 +336,9 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C66",
         patch: "c66-tokens-enter-a-line-again",
-        finder: UnitTest("a_claim_that_is_taken_out_of_the_line_does_not_return"),
+        finder: UnitTest(
+            "etcd::tests::operations a_claim_that_is_taken_while_it_is_cut_off_does_not_return",
+        ),
     },
     Class {
         name: "C67",

@@ -75,9 +75,11 @@ impl Copy {
         let test = [&["test", "--workspace"], target].concat();
         carry_out(self.cargo(&test).arg("--no-run"))?;
         let start = Instant::now();
+        let (name, case) = name.split_once(' ').unwrap_or((name, ""));
         // The orders of steps in which the rule matters may be rare.
         let mut test = self.cargo(&test);
-        let output = test.arg(name).env("LOCK_SHUTTLE", "10000").output()?;
+        let test = test.arg(name).env("LOCK_SHUTTLE", "10000");
+        let output = test.env("LOCK_CASES", case).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         match text.contains("test result: ok. 1 passed") {
             true => Ok(None),

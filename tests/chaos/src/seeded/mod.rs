@@ -194,6 +194,32 @@ mod tests {
     }
 
     #[test]
+    fn tests_that_find_a_class_are_there() {
+        let mut sources = String::new();
+        let folders = ["lock-runtime/src", "tests"];
+        let mut folders = folders.map(|it| Path::new(copy::SOURCES).join(it)).to_vec();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if path.extension().is_some_and(|it| it == "rs") {
+                    sources += &std::fs::read_to_string(path).unwrap();
+                }
+            }
+        }
+        for class in CLASSES {
+            if let Finder::UnitTest(names) | Finder::ServerTest(names) = class.finder {
+                for name in names.split(' ') {
+                    let function = name.rsplit("::").next().unwrap();
+                    let is_there = sources.contains(&format!("fn {function}("));
+                    assert!(is_there, "{}: there is no test `{name}`", class.name);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn seeded_patch_applies_to_the_sources() {
         let sources = Path::new(copy::SOURCES);
         for class in CLASSES {
