@@ -81,12 +81,17 @@ impl Texts {
         let Some((count, texts)) = parts else {
             return Texts::default();
         };
-        // No text has a NUL.
-        let texts = texts.split(|byte| *byte == 0).filter(|it| !it.is_empty());
-        Texts {
-            count: u64::from_be_bytes(*count),
-            last: texts.map(beginning).collect(),
+        let mut last = Vec::new();
+        let mut rest = texts;
+        while let Some((length, texts)) = rest.split_first_chunk()
+            && let Some((text, texts)) =
+                texts.split_at_checked(u32::from_be_bytes(*length) as usize)
+        {
+            last.push(beginning(text));
+            rest = texts;
         }
+        let count = u64::from_be_bytes(*count);
+        Texts { count, last }
     }
 
     fn add(&mut self, text: &str) {
@@ -100,8 +105,8 @@ impl Texts {
         let mut record = Uuid::new_v4().into_bytes().to_vec();
         record.extend(self.count.to_be_bytes());
         for text in &self.last {
+            record.extend((text.len() as u32).to_be_bytes());
             record.extend(text.as_bytes());
-            record.push(0);
         }
         record
     }

@@ -16,25 +16,18 @@ impl StoreEngine {
         at_least: u64,
         deadline: Instant,
     ) -> Result<Taken, EngineError> {
-        let nothing = Taken {
-            held: false,
-            pinned: false,
-            fencing_token: at_least,
-        };
-        // No other client writes to the record.
-        let Some(token) = Token::parse(token) else {
-            return Ok(nothing);
-        };
+        // What is no token holds nothing, as one that is new.
+        let token = Token::parse(token).unwrap_or_else(|| Token::draw(self.core.process));
         let (name, take) = (name.into(), Command::Take(token, at_least));
-        Ok(
-            match self.core.run(&name, take, Start::Known, deadline).await? {
-                Reply::Number { held, number } => Taken {
-                    held,
-                    pinned: false,
-                    fencing_token: number,
-                },
-                _ => nothing,
-            },
-        )
+        let reply = self.core.run(&name, take, Start::Known, deadline).await?;
+        let (held, fencing_token) = match reply {
+            Reply::Number { held, number } => (held, number),
+            _ => (false, at_least),
+        };
+        Ok(Taken {
+            held,
+            pinned: false,
+            fencing_token,
+        })
     }
 }

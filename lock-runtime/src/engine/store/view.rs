@@ -66,12 +66,29 @@ impl StoreEngine {
             let names = core.names(prefix, asked, reading.until).await?;
             let is_all = names.len() < asked || asked >= MAX_NAMES;
             let locks = names.into_iter().filter(|name| keys.is_lock(name));
-            let locks: Vec<_> = locks.take(most).map(Arc::from).collect();
+            let locks = locks.map(async |name| {
+                let name = Arc::from(name);
+                let is_used = self.is_used(&name, reading.until).await?;
+                Ok(is_used.then_some(name))
+            });
+            let locks: Result<Vec<_>, EngineError> = join_all(locks).await.into_iter().collect();
+            let locks: Vec<_> = locks?.into_iter().flatten().take(most).collect();
             if is_all || locks.len() == most {
                 return Ok(locks);
             }
-            // Others are among them.
+            // Others are among them, and locks that are not in use.
             asked = asked.saturating_mul(2);
+        }
+    }
+
+    /// Returns `false` if the record is only there for what it remembers.
+    async fn is_used(&self, name: &Arc<str>, deadline: Instant) -> Result<bool, EngineError> {
+        let mut known = self.core.known.get(name);
+        match self.core.load(name, &mut known, deadline).await {
+            Ok(()) => Ok(!known.record.is_idle()),
+            Err(error) if error.is_retryable() => Err(error),
+            // It can't be read: an operator should see that.
+            Err(_) => Ok(true),
         }
     }
 }
