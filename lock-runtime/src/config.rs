@@ -60,7 +60,7 @@ pub struct Config {
     pub(crate) credentials: Option<CredentialsSource>,
     #[cfg(feature = "redis")]
     pub(crate) sentinel_credentials: Option<(String, String)>,
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub(crate) create_schema: bool,
     pub(crate) check_permissions: bool,
     #[cfg(feature = "tls")]
@@ -167,7 +167,7 @@ impl Config {
             credentials: None,
             #[cfg(feature = "redis")]
             sentinel_credentials: None,
-            #[cfg(feature = "postgres")]
+            #[cfg(any(feature = "mysql", feature = "postgres"))]
             create_schema: true,
             check_permissions: true,
             #[cfg(feature = "tls")]
@@ -506,7 +506,7 @@ impl Config {
     /// With `false`, connecting to PostgreSQL never makes the schema in which locks are kept: it fails unless
     /// the schema is there. By default it is made if the role may do that. A migration tool can make it with
     /// the statements of [`postgres::schema`](crate::postgres::schema).
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
     pub fn create_schema(mut self, create: bool) -> Self {
         self.create_schema = create;
         self

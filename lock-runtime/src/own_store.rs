@@ -51,12 +51,34 @@ pub trait Store: Send + Sync + 'static {
         Box::pin(std::future::ready(Err(error)))
     }
 
+    /// Returns the bells by which processes wake one another. Without, whoever waits looks from time to time.
+    fn bells(&self) -> Option<&dyn Bells> {
+        None
+    }
+
     /// Returns `true` if [`load`](Self::load) never shows what is out of date. A waiter whose turn it is then
     /// begins without another write.
     fn loads_the_present(&self) -> bool {
         false
     }
 }
+
+/// Bells by which processes wake one another. They are hints: one that is lost costs a waiter half a second at
+/// the most.
+pub trait Bells: Send + Sync {
+    /// Rings `bell`, from now on, whenever a process [rings](Self::ring) for that name, which is of lowercase
+    /// letters and digits. It does not block.
+    fn listen(&self, name: &str, bell: Bell);
+
+    /// Returns `true` if a bell for this process would be heard at present.
+    fn hears(&self) -> bool;
+
+    /// Rings for that name, for which another process may listen, or none. Does not wait.
+    fn ring(&self, name: &str);
+}
+
+/// What [`Bells`] ring.
+pub type Bell = Arc<dyn Fn() + Send + Sync>;
 
 /// Identifies one state of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]

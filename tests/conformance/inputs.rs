@@ -57,6 +57,25 @@ pub fn memory() -> Inputs {
     Inputs::default()
 }
 
+pub fn mariadb() -> Inputs {
+    Inputs {
+        urls: &[
+            ("mysql://", &["host"]),
+            ("mysql://127.0.0.1", &["database"]),
+            ("mysql://127.0.0.1:notaport/shop", &["port"]),
+            ("mysql://127.0.0.1:0/shop", &["port"]),
+            ("mysql://u:correct-horse@127.0.0.1/shop/x", &["database"]),
+            ("mysql://u@127.0.0.1/shop?correct-horse", &["parameter"]),
+            ("mysql://u@127.0.0.1/shop?ssl-mode=preferred", &["ssl-mode"]),
+        ],
+        at: Some(|address| format!("mariadb://clerk:{SECRET}@{address}/shop")),
+        secure: Some(|url| format!("{url}?ssl-mode=required")),
+        lacks_replicas: true,
+        too_long: Some(996),
+        ..Inputs::default()
+    }
+}
+
 pub fn standalone() -> Inputs {
     Inputs {
         urls: &[

@@ -71,6 +71,11 @@ fn store() {
 }
 
 #[test]
+fn mariadb() {
+    play::play(Topology::mariadb());
+}
+
+#[test]
 fn standalone() {
     play::play(Topology::standalone());
 }

@@ -13,6 +13,7 @@ use super::registry::{Case, REAL_TIME, Scope};
 use lock_test_support::cluster::Cluster;
 use lock_test_support::etcd::Etcd;
 use lock_test_support::manager::connected;
+use lock_test_support::mariadb::MariaDb;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
@@ -123,6 +124,17 @@ impl Topology {
             longest_key: 1000,
             plays: by_engine,
             ..Self::of(Shelves::start(), inputs::memory())
+        }
+    }
+
+    pub fn mariadb() -> Self {
+        Self {
+            alone: Some(|| Box::new(MariaDb::start())),
+            faults: LASTING,
+            keeps: false,
+            longest_key: 1000,
+            plays: by_engine,
+            ..Self::of(MariaDb::start(), inputs::mariadb())
         }
     }
 

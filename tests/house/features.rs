@@ -6,7 +6,7 @@ use std::process::Command;
 /// Features that the code of an engine depends on.
 const FEATURES: [&str; 6] = ["redis", "postgres", "etcd", "zookeeper", "tls", "tracing"];
 /// Features that concern no engine.
-const OTHERS: [&[&str]; 9] = [
+const OTHERS: [&[&str]; 11] = [
     &["axum"],
     &["actix"],
     &["tonic"],
@@ -16,6 +16,8 @@ const OTHERS: [&[&str]; 9] = [
     &["redis", "testing", "tracing"],
     &["store"],
     &["store", "zookeeper"],
+    &["mysql"],
+    &["mysql", "tls", "tracing"],
 ];
 
 fn cargo(arguments: &[&str], features: &str) -> String {
@@ -52,7 +54,10 @@ fn engine_that_is_off_brings_no_dependency() {
         ("zookeeper,tls", "redis", false),
         ("redis", "redis", true),
         ("postgres", "tokio-postgres", true),
+        ("store,tls", "mysql_common", false),
+        ("mysql", "redis", false),
         ("etcd", "h2", true),
+        ("mysql", "mysql_common", true),
     ] {
         let packages = cargo(&tree, features);
         let found = packages

@@ -1,3 +1,3 @@
 //! Locks on a server that you bring: see [`Store`], and the [guide](crate::guide::own_server).
 
-pub use crate::own_store::{Loaded, Store, StoreError, StoreFuture, Swapped, Version};
+pub use crate::own_store::{Bell, Bells, Loaded, Store, StoreError, StoreFuture, Swapped, Version};

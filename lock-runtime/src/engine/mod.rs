@@ -8,6 +8,7 @@ pub(crate) mod background_release;
 pub(crate) mod common;
 #[cfg(any(
     feature = "etcd",
+    feature = "mysql",
     feature = "postgres",
     feature = "redis",
     feature = "zookeeper"
@@ -22,6 +23,8 @@ pub(crate) mod inspection;
 pub(crate) mod late;
 pub(crate) mod lease;
 pub(crate) mod memory;
+#[cfg(feature = "mysql")]
+pub(crate) mod mysql;
 pub(crate) mod open;
 pub(crate) mod opening;
 pub(crate) mod operations;
@@ -42,6 +45,7 @@ pub(crate) mod timeouts;
     feature = "tls",
     any(
         feature = "etcd",
+        feature = "mysql",
         feature = "postgres",
         feature = "redis",
         feature = "zookeeper"
@@ -50,7 +54,12 @@ pub(crate) mod timeouts;
 pub(crate) mod tls;
 pub(crate) mod token;
 pub(crate) mod traits;
-#[cfg(any(feature = "etcd", feature = "redis", feature = "zookeeper"))]
+#[cfg(any(
+    feature = "etcd",
+    feature = "mysql",
+    feature = "redis",
+    feature = "zookeeper"
+))]
 pub(crate) mod url;
 pub(crate) mod view;
 #[cfg(feature = "zookeeper")]

@@ -5,6 +5,8 @@ use crate::config::{Config, Servers, invalid};
 use crate::engine::etcd;
 use crate::engine::event::EventHandler;
 use crate::engine::memory::MemoryEngine;
+#[cfg(feature = "mysql")]
+use crate::engine::mysql;
 use crate::engine::opening::{OpenFuture, Opened, Opening};
 #[cfg(feature = "postgres")]
 use crate::engine::postgres;
@@ -68,6 +70,14 @@ const ENGINES: &[Entry] = &[
         open: None,
     },
     Entry {
+        schemes: &["mysql", "mariadb"],
+        feature: "mysql",
+        #[cfg(feature = "mysql")]
+        open: Some(mysql::open::open),
+        #[cfg(not(feature = "mysql"))]
+        open: None,
+    },
+    Entry {
         schemes: &["etcd", "etcds"],
         feature: "etcd",
         #[cfg(feature = "etcd")]
@@ -107,7 +117,9 @@ impl Config {
             Servers::One(url) => open_of(url)?(opening, url).await,
             Servers::Quorum(urls) => open_quorum(opening, urls).await,
             #[cfg(feature = "store")]
-            Servers::Store(store) => store::open::open(opening, store.clone()).await,
+            Servers::Store(store) => {
+                store::open::open(opening, store.clone(), "store".into()).await
+            }
         };
         timeouts.opened();
         opened

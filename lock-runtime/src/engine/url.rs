@@ -95,7 +95,7 @@ fn parse_host(text: &str, port: u16) -> Result<NodeAddress, &'static str> {
     }
 }
 
-fn percent_decode(text: &str) -> Result<String, &'static str> {
+pub(crate) fn percent_decode(text: &str) -> Result<String, &'static str> {
     let mut bytes = Vec::with_capacity(text.len());
     let mut rest = text.bytes();
     while let Some(byte) = rest.next() {

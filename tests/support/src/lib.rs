@@ -8,6 +8,7 @@ pub mod etcd_gateway;
 pub mod exclusion;
 pub mod executor;
 pub mod manager;
+pub mod mariadb;
 pub mod members;
 pub mod permissions;
 pub mod pgbouncer;

@@ -4,6 +4,7 @@
 //! A write that comes late does no harm, since versions never come again.
 
 mod asks;
+pub(crate) mod bells;
 pub(crate) mod keys;
 pub(crate) mod known;
 pub(crate) mod listening;
@@ -23,23 +24,15 @@ mod view;
 
 use crate::engine::requests::{answer_operations, answer_requests};
 use crate::engine::store::run::Core;
-use crate::engine::store::schedule::Looks;
-use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::options::LockOptions;
-use crate::process::ProcessId;
 use crate::util::clock::Timestamp;
-use crate::util::sync::Mutex;
-use std::collections::HashMap;
 use std::sync::Arc;
 
 pub(crate) struct StoreEngine {
     core: Arc<Core>,
-    process: ProcessId,
     started: Timestamp,
-    /// The claims that wait.
-    waiting: Mutex<HashMap<Token, Looks>>,
 }
 
 answer_requests! {

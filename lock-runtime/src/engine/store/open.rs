@@ -2,6 +2,7 @@
 
 use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::store::StoreEngine;
+use crate::engine::store::bells::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::KnownLocks;
 use crate::engine::store::run::Core;
@@ -11,10 +12,12 @@ use crate::util::sync::Mutex;
 use crate::util::time::deadline_in;
 use std::sync::Arc;
 
-/// How errors and events name the server: the library does not know its address.
-const SERVER: &str = "store";
-
-pub(crate) async fn open(opening: Opening<'_>, store: Arc<dyn Store>) -> Result<Opened, LockError> {
+/// Opens the engine on a store, which errors and events name so.
+pub(crate) async fn open(
+    opening: Opening<'_>,
+    store: Arc<dyn Store>,
+    server: Arc<str>,
+) -> Result<Opened, LockError> {
     let core = Arc::new(Core {
         store,
         io: opening.io,
@@ -24,18 +27,19 @@ pub(crate) async fn open(opening: Opening<'_>, store: Arc<dyn Store>) -> Result<
         known: KnownLocks::default(),
         server_clock: Mutex::default(),
         listening: Arc::default(),
+        process: opening.process,
+        waiting: Mutex::default(),
+        hearing: Hearing::default(),
     });
     let engine = StoreEngine {
         core,
-        process: opening.process,
         started: opening.clock.now(),
-        waiting: Mutex::default(),
     };
     let deadline = deadline_in(opening.timeouts.connect);
     engine.ping(deadline).await.map_err(|error| {
-        connect_error(SERVER.into(), error, |_, error| {
-            format!("the store can't be used: {error}")
+        connect_error(server.clone(), error, |server, error| {
+            format!("`{server}` can't be used: {error}")
         })
     })?;
-    Ok((Arc::new(engine), SERVER.into()))
+    Ok((Arc::new(engine), server))
 }

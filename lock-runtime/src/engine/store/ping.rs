@@ -9,7 +9,7 @@ use uuid::Uuid;
 impl StoreEngine {
     /// Inserts a record, and deletes it.
     pub(crate) async fn ping(&self, deadline: Instant) -> Result<(), EngineError> {
-        let (core, name) = (&self.core, self.core.keys.trial(self.process));
+        let (core, name) = (&self.core, self.core.keys.trial(self.core.process));
         let record = Uuid::new_v4().into_bytes();
         let inserted = core.replace(&name, None, Some(&record), deadline);
         let version = match inserted.await? {

@@ -3,19 +3,24 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
+use crate::engine::store::bells::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::{Known, KnownLocks};
 use crate::engine::store::listening::Listening;
 use crate::engine::store::machine::{Command, Judge, Reply};
 use crate::engine::store::observer::{Seen, ServerClock};
 use crate::engine::store::record::{Record, Unreadable};
+use crate::engine::store::schedule::Looks;
+use crate::engine::token::Token;
 use crate::own_store::{Loaded, Store, StoreError, Swapped, Version};
+use crate::process::ProcessId;
 use crate::util::backoff::fraction;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::io_thread::IoThread;
 use crate::util::panics::caught;
 use crate::util::sync::Mutex;
 use crate::util::time::{deadline_in, now};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -39,6 +44,10 @@ pub(crate) struct Core {
     pub(crate) known: KnownLocks,
     pub(crate) server_clock: Mutex<ServerClock>,
     pub(crate) listening: Arc<Listening>,
+    pub(crate) process: ProcessId,
+    /// The claims that wait.
+    pub(crate) waiting: Mutex<HashMap<Token, Looks>>,
+    pub(crate) hearing: Hearing,
 }
 
 /// What a command begins with.
@@ -115,6 +124,7 @@ impl Core {
                     self.known.settle(name, record.keep);
                     let now = self.clock.now();
                     known.observer.note(&record, now);
+                    self.ring(&known.record, &record);
                     known.record = record;
                     self.known.put(name, known, now);
                     return Ok(doubt.resolve(reply));

@@ -4,6 +4,7 @@
 mod members;
 mod memory;
 mod postgres;
+pub(crate) mod records;
 mod redis;
 mod shelf;
 

@@ -13,7 +13,7 @@ impl StoreEngine {
         claim: &Claim,
         deadline: Instant,
     ) -> Result<bool, EngineError> {
-        self.waiting.lock().remove(&claim.token);
+        self.core.waiting.lock().remove(&claim.token);
         let leave = Command::Leave(claim.token);
         let reply = self
             .core

@@ -20,17 +20,18 @@ impl StoreEngine {
         _: Option<ServerTime>,
         deadline: Instant,
     ) -> Result<EnqueueReply, EngineError> {
-        let (core, name) = (&*self.core, &claim.name);
+        let (core, name) = (&self.core, &claim.name);
         let (waits, token) = (Command::Wait(Want::of(claim)), claim.token);
         let asked = core.clock.now();
-        let looked = self.waiting.lock().get(&token).copied();
+        core.hear();
+        let looked = core.waiting.lock().get(&token).copied();
         let reply = match looked {
             None => core.run(name, waits, Start::New, deadline).await?,
             Some(looks) => {
                 let mut known = core.known.get(name);
                 core.load(name, &mut known, deadline).await?;
                 if let Some(left) = self.granted(&known, token, looks.asked) {
-                    self.waiting.lock().remove(&token);
+                    core.waiting.lock().remove(&token);
                     return Ok(EnqueueReply::AlreadyHeld(left));
                 }
                 core.run_on(name, known, true, waits, deadline).await?
@@ -40,7 +41,7 @@ impl StoreEngine {
             Reply::Waits { ahead } => ahead,
             Reply::Full => MAX_WAITERS,
             reply => {
-                self.waiting.lock().remove(&token);
+                core.waiting.lock().remove(&token);
                 return Ok(match reply {
                     Reply::Held => EnqueueReply::Granted(claim.ttl),
                     _ => EnqueueReply::Stale,
@@ -69,12 +70,12 @@ impl StoreEngine {
     fn status(&self, name: &Arc<str>, token: Token, ahead: usize, asked: Timestamp) -> QueueStatus {
         let (core, now) = (&self.core, self.core.clock.now());
         let mut known = core.known.get(name);
-        let mut waiting = self.waiting.lock();
+        let mut waiting = core.waiting.lock();
         let looks = waiting.entry(token).or_insert(Looks::begin(ahead, asked));
         if let Some(took) = looks.next(ahead, asked) {
             known.pace = Some(pace_after(known.pace, took));
         }
-        let pause = looks.pause(known.pace);
+        let pause = core.pause_with_bells(looks.pause(known.pace));
         drop(waiting);
         let next_end = known.observer.next_end(&known.record, now, known.time);
         let first = known.record.holders.first();

@@ -1,0 +1,234 @@
+//! Carries requests out that came at once: all writes in one transaction, so that they share its flush.
+
+use crate::engine::mysql::conn::session::{Command, Session};
+use crate::engine::mysql::sql::Prepared;
+use crate::engine::mysql::wire::error::{Failure, ServerError};
+use crate::engine::mysql::wire::reply::Reply;
+use crate::own_store::{Loaded, StoreError, Swapped, Version};
+use mysql_common::row::convert::{FromRow, from_row_opt};
+use mysql_common::value::Value;
+use std::time::Duration;
+use tokio::sync::oneshot;
+
+pub(crate) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
+
+pub(crate) enum Request {
+    Load(String, Answer<Loaded>),
+    Swap(Swap, Answer<Swapped>),
+    /// The names with a prefix, and how many of them at the most.
+    Names(String, usize, Answer<Vec<String>>),
+    /// A statement of which nothing is needed but that it is over.
+    Run(String, Answer<()>),
+}
+
+pub(crate) struct Swap {
+    pub(crate) name: String,
+    pub(crate) expected: Option<Version>,
+    pub(crate) record: Option<Vec<u8>>,
+}
+
+/// The requests of one round.
+#[derive(Default)]
+pub(crate) struct Round {
+    swaps: Vec<(Swap, Answer<Swapped>)>,
+    others: Vec<Request>,
+}
+
+impl Round {
+    pub(crate) fn of(requests: Vec<Request>) -> Round {
+        let mut round = Round::default();
+        for request in requests {
+            match request {
+                Request::Swap(swap, answer) => round.swaps.push((swap, answer)),
+                other => round.others.push(other),
+            }
+        }
+        // Transactions that lock rows in one order wait for one another, and never in a circle.
+        round
+            .swaps
+            .sort_by(|(one, _), (other, _)| one.name.cmp(&other.name));
+        round
+    }
+
+    /// Carries the requests out, and answers them. Those that are left have no reply.
+    pub(crate) async fn carry_out(&mut self, session: &mut Session) -> Result<(), Failure> {
+        if !self.swaps.is_empty() {
+            let results = swap_all(session, &self.swaps).await?;
+            for ((_, answer), result) in self.swaps.drain(..).zip(results) {
+                let _ = answer.send(result);
+            }
+        }
+        let commands: Vec<_> = self.others.iter().map(Request::command).collect();
+        let replies = session.exchange(&commands).await?;
+        for (request, reply) in self.others.drain(..).zip(replies) {
+            request.answer(reply);
+        }
+        Ok(())
+    }
+
+    /// Answers what is left.
+    pub(crate) fn fail(self, error: &StoreError) {
+        for (_, answer) in self.swaps {
+            let _ = answer.send(Err(error.clone()));
+        }
+        for request in self.others {
+            request.fail(error.clone());
+        }
+    }
+}
+
+/// Carries swaps out.
+async fn swap_all(
+    session: &mut Session,
+    swaps: &[(Swap, Answer<Swapped>)],
+) -> Result<Vec<Result<Swapped, StoreError>>, Failure> {
+    let mut results: Vec<Result<Swapped, StoreError>> = Vec::with_capacity(swaps.len());
+    let mut conflicts = Vec::new();
+    let writes: Vec<_> = swaps.iter().map(|(swap, _)| swap.command()).collect();
+    for (nth, reply) in write(session, writes).await?.into_iter().enumerate() {
+        match reply {
+            Ok(reply) if reply.changed > 0 => results.push(Ok(swaps[nth].0.done())),
+            Err(error) if !error.is_duplicate() => {
+                // Whether the server has undone those before depends on its settings.
+                let undone = || StoreError::unknown("another write of the transaction failed");
+                results.iter_mut().for_each(|it| *it = Err(undone()));
+                results.push(Err(error.into()));
+            }
+            _ => {
+                conflicts.push(nth);
+                results.push(Ok(Swapped::Conflict(Loaded::nothing())));
+            }
+        }
+    }
+    let loads = conflicts.iter().map(|nth| load(&swaps[*nth].0.name));
+    let loads: Vec<_> = loads.collect();
+    for (nth, reply) in conflicts.into_iter().zip(session.exchange(&loads).await?) {
+        let (swap, _) = &swaps[nth];
+        if results[nth].is_ok() {
+            results[nth] =
+                loaded(reply).map(|found| match found.found.is_none() && swap.is_look() {
+                    true => swap.done(),
+                    false => Swapped::Conflict(found),
+                });
+        }
+    }
+    Ok(results)
+}
+
+/// Sends writes, together if there are several. Fails if it is unknown whether they are carried out.
+async fn write(
+    session: &mut Session,
+    mut writes: Vec<Command>,
+) -> Result<Vec<Result<Reply, ServerError>>, Failure> {
+    if writes.len() < 2 {
+        return session.exchange(&writes).await;
+    }
+    writes.insert(0, Command::Text("START TRANSACTION".to_owned()));
+    writes.push(Command::Text("COMMIT".to_owned()));
+    let mut replies = session.exchange(&writes).await?;
+    for end in [
+        replies.pop(),
+        (!replies.is_empty()).then(|| replies.remove(0)),
+    ] {
+        end.transpose().map_err(Failure::Server)?;
+    }
+    Ok(replies)
+}
+
+impl Swap {
+    fn command(&self) -> Command {
+        let name = || Value::from(self.name.as_bytes());
+        let stamp = |version: &Version| Value::from(version.as_bytes());
+        match (&self.expected, &self.record) {
+            (None, Some(record)) => {
+                Command::Execute(Prepared::Insert, vec![name(), Value::from(record)])
+            }
+            (Some(version), Some(record)) => Command::Execute(
+                Prepared::Update,
+                vec![Value::from(record), name(), stamp(version)],
+            ),
+            (Some(version), None) => {
+                Command::Execute(Prepared::Delete, vec![name(), stamp(version)])
+            }
+            (None, None) => load(&self.name),
+        }
+    }
+
+    fn done(&self) -> Swapped {
+        Swapped::Done(Version::stamp_of(
+            self.record.as_deref().unwrap_or_default(),
+        ))
+    }
+
+    /// Returns `true` if it replaces nothing by nothing.
+    fn is_look(&self) -> bool {
+        self.expected.is_none() && self.record.is_none()
+    }
+}
+
+impl Request {
+    fn command(&self) -> Command {
+        match self {
+            Request::Load(name, _) => load(name),
+            Request::Swap(swap, _) => swap.command(),
+            Request::Names(prefix, most, _) => {
+                let (from, length) = (Value::from(prefix.as_bytes()), prefix.len() as u64);
+                let values = vec![from.clone(), length.into(), from, (*most as u64).into()];
+                Command::Execute(Prepared::Names, values)
+            }
+            Request::Run(text, _) => Command::Text(text.clone()),
+        }
+    }
+
+    fn answer(self, reply: Result<Reply, ServerError>) {
+        match self {
+            Request::Load(_, answer) => _ = answer.send(loaded(reply)),
+            Request::Names(_, _, answer) => _ = answer.send(names(reply)),
+            Request::Run(_, answer) => _ = answer.send(reply.map(drop).map_err(Into::into)),
+            Request::Swap(_, answer) => drop(answer),
+        }
+    }
+
+    pub(crate) fn fail(self, error: StoreError) {
+        match self {
+            Request::Load(_, answer) => _ = answer.send(Err(error)),
+            Request::Names(_, _, answer) => _ = answer.send(Err(error)),
+            Request::Run(_, answer) => _ = answer.send(Err(error)),
+            Request::Swap(_, answer) => _ = answer.send(Err(error)),
+        }
+    }
+}
+
+fn load(name: &str) -> Command {
+    Command::Execute(Prepared::Load, vec![Value::from(name.as_bytes())])
+}
+
+fn loaded(reply: Result<Reply, ServerError>) -> Result<Loaded, StoreError> {
+    let rows = rows::<(u64, Option<Vec<u8>>)>(reply?)?;
+    let Some((micros, record)) = rows.into_iter().next() else {
+        return Err(StoreError::unknown("the reply has no row"));
+    };
+    let found = match record {
+        Some(record) => {
+            let version = Version::stamp_of(&record);
+            Loaded::found(record, version)
+        }
+        None => Loaded::nothing(),
+    };
+    Ok(found.at(Duration::from_micros(micros)))
+}
+
+/// Leaves out what is not in UTF-8, as no name of this library is.
+fn names(reply: Result<Reply, ServerError>) -> Result<Vec<String>, StoreError> {
+    let rows = rows::<Vec<u8>>(reply?)?;
+    Ok(rows
+        .into_iter()
+        .filter_map(|it| String::from_utf8(it).ok())
+        .collect())
+}
+
+fn rows<T: FromRow>(reply: Reply) -> Result<Vec<T>, StoreError> {
+    let rows = reply.rows.into_iter().map(from_row_opt);
+    let rows: Result<_, _> = rows.collect();
+    rows.map_err(|_| StoreError::unknown("the reply has other columns than it should"))
+}

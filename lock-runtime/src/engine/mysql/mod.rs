@@ -1,0 +1,11 @@
+//! Locks in a table of MySQL or MariaDB: a [`Store`](crate::store::Store) of records.
+
+mod address;
+mod bells;
+mod conn;
+pub(crate) mod open;
+mod sql;
+mod store;
+#[cfg(test)]
+mod tests;
+mod wire;

@@ -1,0 +1,62 @@
+//! The statements, which MySQL and MariaDB understand alike.
+
+/// The table of all locks of a database.
+pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS distributed_locks (\
+     name VARBINARY(1000) NOT NULL PRIMARY KEY, record BLOB NOT NULL) ENGINE = InnoDB";
+
+/// Fails if the table is not there.
+pub(crate) const LOOK: &str = "SELECT name, record FROM distributed_locks LIMIT 0";
+
+/// What each session begins with. A server may have other values for all of them: some would change what the
+/// statements do, and others let one that is abandoned keep a row for minutes.
+pub(crate) const BEGIN: [&str; 3] = [
+    "SET NAMES binary",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, completion_type = 0, \
+     innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, timestamp = DEFAULT",
+];
+
+/// Which server it is, and whether it accepts writes.
+pub(crate) const SERVER: &str = "SELECT CONNECTION_ID(), @@global.read_only, @@global.innodb_read_only, \
+     CONCAT(VERSION(), ' ', @@version_comment)";
+
+/// Statements that are prepared. The stamp of a record is at its front.
+#[derive(Clone, Copy)]
+pub(crate) enum Prepared {
+    Load,
+    Insert,
+    Update,
+    Delete,
+    Names,
+}
+
+impl Prepared {
+    /// In the order of their declaration.
+    pub(crate) const ALL: [Prepared; 5] = [
+        Prepared::Load,
+        Prepared::Insert,
+        Prepared::Update,
+        Prepared::Delete,
+        Prepared::Names,
+    ];
+
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            // One row in any case, since it has the time.
+            Prepared::Load => {
+                "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), record \
+                 FROM (SELECT 1) one LEFT JOIN distributed_locks ON name = ?"
+            }
+            Prepared::Insert => "INSERT INTO distributed_locks (name, record) VALUES (?, ?)",
+            Prepared::Update => {
+                "UPDATE distributed_locks SET record = ? WHERE name = ? AND LEFT(record, 16) = ?"
+            }
+            Prepared::Delete => {
+                "DELETE FROM distributed_locks WHERE name = ? AND LEFT(record, 16) = ?"
+            }
+            Prepared::Names => {
+                "SELECT name FROM distributed_locks WHERE name >= ? AND LEFT(name, ?) = ? ORDER BY name LIMIT ?"
+            }
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! The records in the table.
+
+use crate::engine::common::upkeep::Upkeep;
+use crate::engine::error::{EngineError, EngineErrorKind};
+use crate::engine::mysql::bells::Ears;
+use crate::engine::mysql::conn::batch::{Answer, Request, Swap};
+use crate::engine::mysql::conn::connection::Connection;
+use crate::own_store::{Bells, Loaded, Store, StoreError, StoreFuture, Swapped, Version};
+use std::sync::Arc;
+
+pub(crate) struct MySqlStore {
+    pub(crate) requests: Arc<Upkeep<Connection>>,
+    pub(crate) ears: Ears,
+}
+
+impl MySqlStore {
+    async fn send<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, StoreError> {
+        let connection = match self.requests.present() {
+            Some(present) => present,
+            None => self.requests.connection(false).await?,
+        };
+        connection.send(request).await
+    }
+}
+
+impl Store for MySqlStore {
+    fn load<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Loaded> {
+        Box::pin(self.send(|answer| Request::Load(name.to_owned(), answer)))
+    }
+
+    fn swap<'a>(
+        &'a self,
+        name: &'a str,
+        expected: Option<&'a Version>,
+        record: Option<&'a [u8]>,
+    ) -> StoreFuture<'a, Swapped> {
+        let swap = Swap {
+            name: name.to_owned(),
+            expected: expected.cloned(),
+            record: record.map(<[u8]>::to_vec),
+        };
+        Box::pin(self.send(|answer| Request::Swap(swap, answer)))
+    }
+
+    fn names<'a>(&'a self, prefix: &'a str, most: usize) -> StoreFuture<'a, Vec<String>> {
+        Box::pin(self.send(move |answer| Request::Names(prefix.to_owned(), most, answer)))
+    }
+
+    fn loads_the_present(&self) -> bool {
+        true
+    }
+
+    fn bells(&self) -> Option<&dyn Bells> {
+        Some(&self.ears)
+    }
+}
+
+/// Of a request that was not sent.
+impl From<EngineError> for StoreError {
+    fn from(error: EngineError) -> StoreError {
+        match error.kind {
+            EngineErrorKind::Rejected => StoreError::Denied(error.source),
+            _ => StoreError::NotDone(error.source),
+        }
+    }
+}

@@ -1,0 +1,6 @@
+//! What is sent and received.
+
+pub(crate) mod error;
+pub(crate) mod login;
+pub(crate) mod packets;
+pub(crate) mod reply;
