@@ -11,6 +11,7 @@ mod etcd;
 mod examples;
 #[path = "api/global.rs"]
 mod global;
+mod mysql;
 mod postgres;
 mod queue;
 mod quorum;

@@ -25,6 +25,8 @@ install_tools() {
     # Debian keeps the programs of PostgreSQL's server in a directory for each version.
     command -v initdb >/dev/null || compgen -G '/usr/lib/postgresql/*/bin/initdb' >/dev/null ||
         install postgresql postgresql postgresql@17
+    { PATH="$PATH:/usr/sbin" command -v mariadbd && command -v mariadb; } >/dev/null ||
+        install mariadb mariadb-server mariadb
     command -v etcd >/dev/null || install etcd etcd-server etcd
     command -v etcdctl >/dev/null || install etcdctl etcd-client etcd
     PATH="$PATH:/usr/sbin" command -v pgbouncer >/dev/null || install pgbouncer pgbouncer pgbouncer

@@ -161,6 +161,8 @@ pub use api::lock::Lock;
 #[doc(hidden)]
 pub use api::macro_support as __private;
 pub use api::manager::LockManager;
+#[cfg(feature = "mysql")]
+pub use api::mysql;
 #[cfg(feature = "postgres")]
 pub use api::postgres;
 pub use api::revoke::Revoke;

@@ -7,6 +7,7 @@ use lock_runtime::Config;
 use crate::etcd::access::with_users;
 use lock_test_support::certificates::Certificates;
 use lock_test_support::etcd::Etcd;
+use lock_test_support::mariadb::MariaDb;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::server::{Server, tls_options};
 use lock_test_support::servers::{Pooled, Servers};
@@ -70,6 +71,36 @@ pub fn mariadb() -> Inputs {
         ],
         at: Some(|address| format!("mariadb://clerk:{SECRET}@{address}/shop")),
         secure: Some(|url| format!("{url}?ssl-mode=required")),
+        unfit: Some(|servers| {
+            let nowhere = servers.urls()[0].replace("/shop", "/nowhere");
+            vec![(Config::new(nowhere), &["nowhere"])]
+        }),
+        accounts: Some(|| {
+            let server = MariaDb::start();
+            server.query(&format!(
+                "CREATE USER clerk IDENTIFIED BY '{SECRET}'; GRANT ALL ON shop.* TO clerk"
+            ));
+            let at = |user: &str| Config::new(server.url_for(user));
+            let clerk = |password| Config::new(server.url()).credentials("clerk", password);
+            Accounts {
+                right: vec![at(&format!("clerk:{SECRET}")), clerk(SECRET)],
+                wrong: vec![
+                    (at(&format!("clerk:{WRONG}")), &["password"]),
+                    (at(&format!("nobody:{SECRET}")), &["password"]),
+                    (at("clerk"), &["password"]),
+                    (clerk(WRONG), &["password"]),
+                ],
+                servers: Box::new(server),
+            }
+        }),
+        tls: Some(|certificates| {
+            let server = MariaDb::with_tls(&certificates);
+            Secure {
+                url: format!("{}?ssl-mode=required", server.url()),
+                plain: None,
+                servers: Box::new(server),
+            }
+        }),
         lacks_replicas: true,
         too_long: Some(996),
         ..Inputs::default()

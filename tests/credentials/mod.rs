@@ -3,7 +3,7 @@
 mod certificates;
 mod engines;
 mod providers;
-mod rotation;
+pub mod rotation;
 
 use std::collections::HashSet;
 use std::error::Error;
@@ -16,10 +16,10 @@ use lock_test_support::postgres::Postgres;
 use lock_test_support::server::Server;
 
 /// The user whose password changes.
-const USER: &str = "app";
+pub const USER: &str = "app";
 
 /// The passwords that a server has ever had contain this.
-const SECRET: &str = "correct-horse";
+pub const SECRET: &str = "correct-horse";
 
 /// What holds the present password, such as a file that an agent rewrites.
 #[derive(Clone)]

@@ -9,6 +9,8 @@ pub(crate) mod list;
 pub(crate) mod lock;
 pub mod macro_support;
 pub(crate) mod manager;
+#[cfg(feature = "mysql")]
+pub mod mysql;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub(crate) mod revoke;

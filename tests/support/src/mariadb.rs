@@ -8,6 +8,7 @@ use std::sync::LazyLock;
 
 use tempfile::TempDir;
 
+use crate::certificates::Certificates;
 use crate::server::{free_port, on_disk, signal, stop, temporary};
 use crate::servers::Servers;
 use crate::servers::records::{leases, of_a_thief};
@@ -36,6 +37,27 @@ impl MariaDb {
     /// Starts a server with these options.
     pub fn with(settings: &[&str]) -> Self {
         Self::start_in(temporary("lock-maria-"), settings)
+    }
+
+    /// Starts a server that accepts TLS, and demands it of all if the certificates are demanded.
+    pub fn with_tls(certificates: &Certificates) -> Self {
+        let directory = temporary("lock-maria-");
+        let mut settings = Vec::new();
+        for (setting, pem) in [
+            ("ssl-cert", &certificates.certificate),
+            ("ssl-key", &certificates.key),
+            ("ssl-ca", &certificates.authority),
+        ] {
+            let path = directory.path().join(setting);
+            std::fs::write(&path, pem).unwrap();
+            settings.push(format!("--{setting}={}", path.display()));
+        }
+        let settings: Vec<_> = settings.iter().map(String::as_str).collect();
+        let server = Self::start_in(directory, &settings);
+        if certificates.are_demanded {
+            server.query("ALTER USER root@127.0.0.1 REQUIRE X509");
+        }
+        server
     }
 
     /// Starts a server to be measured: on a disk, with the settings of an installed one.
@@ -103,11 +125,14 @@ impl MariaDb {
     }
 
     pub fn try_query(&self, statements: &str) -> Result<String, String> {
+        Self::query_at(&self.socket(), statements)
+    }
+
+    /// Executes statements at the server with that socket.
+    pub fn query_at(socket: &Path, statements: &str) -> Result<String, String> {
         let mut client = Command::new("mariadb");
         client.args(["--no-defaults", "--batch", "--skip-column-names"]);
-        client
-            .args(["--user", USER])
-            .arg(option("socket", self.socket()));
+        client.args(["--user", USER]).arg(option("socket", socket));
         let output = client
             .args(["--execute", statements, DATABASE])
             .output()
@@ -127,12 +152,14 @@ impl MariaDb {
         ids.lines().map(|id| id.parse().unwrap()).collect()
     }
 
-    /// Ends all sessions of processes.
-    pub fn end_sessions(&self) {
-        for id in self.sessions() {
+    /// Ends all sessions of processes. Returns how many there were.
+    pub fn end_sessions(&self) -> usize {
+        let sessions = self.sessions();
+        for id in &sessions {
             // It may have ended by itself.
             let _ = self.try_query(&format!("KILL {id}"));
         }
+        sessions.len()
     }
 
     fn pid(&self) -> u32 {

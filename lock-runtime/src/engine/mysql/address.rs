@@ -40,6 +40,9 @@ impl Address {
                 "it does not name the database that has the table of locks",
             ));
         };
+        if parameters.socket.is_some() && !cfg!(unix) {
+            return Err(wrong("this system has no Unix sockets"));
+        }
         let encrypts = parameters.encrypts.unwrap_or(has_certificates(config));
         if encrypts && !cfg!(feature = "tls") {
             return Err(invalid(

@@ -5,45 +5,40 @@
 
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::common::upkeep::{Connect, Kept, Upkeep};
-use crate::engine::error::EngineError;
-use crate::engine::event::EventHandler;
+use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::mysql::conn::batch::Request;
 use crate::engine::mysql::conn::connect::Connector;
 use crate::engine::mysql::conn::connection::Connection;
 use crate::engine::mysql::conn::session::Session;
 use crate::engine::mysql::wire::error::Failure;
 use crate::engine::mysql::wire::reply::Reply;
-use crate::own_store::{Bell, Bells};
-use crate::util::io_thread::{AbortOnDrop, pause};
+use crate::own_store::{Bell, Bells, StoreError};
+use crate::util::io_thread::AbortOnDrop;
 use crate::util::sync::Mutex;
 use crate::util::time::{deadline_in, timeout_at};
 use mysql_common::value::Value;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tokio::select;
 use tokio::sync::mpsc;
 
-/// How long one statement waits.
+/// How long one statement waits, and how long before the first bell, which is its own.
 const WAIT: Duration = Duration::from_secs(25);
+const FIRST_WAIT: Duration = Duration::from_secs(1);
 
 pub(crate) struct Ears {
     connector: Arc<Connector>,
     requests: Arc<Upkeep<Connection>>,
-    handler: EventHandler,
     hears: Arc<AtomicBool>,
     ear: Mutex<Option<Upkeep<Ear>>>,
 }
 
 impl Ears {
-    pub(crate) fn new(
-        connector: Arc<Connector>,
-        requests: Arc<Upkeep<Connection>>,
-        handler: EventHandler,
-    ) -> Ears {
+    pub(crate) fn new(connector: Arc<Connector>, requests: Arc<Upkeep<Connection>>) -> Ears {
         Ears {
             connector,
             requests,
-            handler,
             hears: Arc::default(),
             ear: Mutex::default(),
         }
@@ -58,8 +53,9 @@ impl Bells for Ears {
             timeouts,
             ..
         } = &*self.connector;
+        // Locks work without it, so no outage is reported.
         let of = (&**address as _, "bells");
-        let pace = Pace::new(of, MIN_TIMEOUT, timeouts, self.handler.clone());
+        let pace = Pace::new(of, MIN_TIMEOUT, timeouts, Arc::new(drop));
         let connect = ForEar {
             connector: self.connector.clone(),
             requests: self.requests.clone(),
@@ -75,17 +71,17 @@ impl Bells for Ears {
     }
 
     fn ring(&self, name: &str) {
-        if let Some(connection) = self.requests.present().filter(|it| it.is_direct) {
+        if let Some(connection) = self.requests.present().filter(|it| it.is_sole) {
             connection.run(ring(name));
         }
     }
 }
 
-/// A connection that waits, and ends when it is dropped.
+/// A connection that waits. It ends when it is dropped, and with the connection for requests.
 struct Ear {
     /// Closed when it has ended.
     end: mpsc::Sender<()>,
-    _task: Option<AbortOnDrop>,
+    _task: AbortOnDrop,
 }
 
 impl Kept for Ear {
@@ -110,35 +106,70 @@ impl Connect for ForEar {
     type Connection = Ear;
 
     async fn connect(&mut self, timeout: Duration) -> Result<Arc<Ear>, EngineError> {
-        let session = self.connector.begin(timeout).await?;
+        let requests = self.requests.connection(true).await?;
+        let hearing = match requests.is_sole {
+            true => self.begin(&requests, timeout).await?,
+            // Statements and named locks may be another connection's, or another server's.
+            false => None,
+        };
         let (end, until) = mpsc::channel(1);
-        let hearing = Hearing {
-            requests: self.requests.clone(),
+        let task = self.connector.io.spawn(async move {
+            let _until = until;
+            match hearing {
+                Some(mut hearing) => select! {
+                    _ = hearing.hear(&requests) => {}
+                    () = requests.ended() => {}
+                },
+                None => requests.ended().await,
+            }
+        });
+        Ok(Arc::new(Ear {
+            end,
+            _task: AbortOnDrop(task.abort_handle()),
+        }))
+    }
+}
+
+impl ForEar {
+    /// Begins to wait. Returns `None` if there are no bells as long as that connection for requests is used.
+    async fn begin(
+        &self,
+        requests: &Connection,
+        timeout: Duration,
+    ) -> Result<Option<Hearing>, EngineError> {
+        let session = self.connector.begin(timeout, false).await?;
+        if session.server != requests.server || !session.is_sole {
+            return Ok(None);
+        }
+        let mut hearing = Hearing {
+            session,
             silence: self.connector.timeouts.silence(),
             hears: self.hears.clone(),
             name: self.name.clone(),
             bell: self.bell.clone(),
         };
-        let task = self.connector.io.spawn(async move {
-            // Behind a proxy, statements and named locks are other connections': all that is left is to look.
-            let _until = until;
-            match session.is_direct {
-                true => _ = hearing.hear(session).await,
-                false => std::future::pending().await,
+        match hearing.take("ear", Duration::ZERO).await {
+            Ok(Waited::Got) => {}
+            // The server refuses named locks.
+            Err(Failure::Server(_)) => return Ok(None),
+            Err(failure) => return Err(failure.into()),
+            Ok(_) => {
+                let words = "an earlier connection of this process has not ended yet";
+                return Err(EngineError::new(EngineErrorKind::NotConnected, words));
             }
-        });
-        let task = AbortOnDrop(task.abort_handle());
-        Ok(Arc::new(Ear {
-            end,
-            _task: Some(task),
-        }))
+        }
+        // Whoever has that lock, it is not this connection.
+        let text = take("ring", &self.name, Duration::ZERO);
+        let taken = requests.send(|answer| Request::Run(text, answer)).await;
+        taken
+            .map_err(|error: StoreError| EngineError::new(EngineErrorKind::NotConnected, error))?;
+        Ok(Some(hearing))
     }
 }
 
 struct Hearing {
-    requests: Arc<Upkeep<Connection>>,
+    session: Session,
     silence: Duration,
-    /// Set from the first bell on, which is its own.
     hears: Arc<AtomicBool>,
     name: Arc<str>,
     bell: Bell,
@@ -152,50 +183,30 @@ impl Drop for Hearing {
 
 impl Hearing {
     /// Rings the bell whenever the statement is ended.
-    async fn hear(&self, mut session: Session) -> Result<(), Failure> {
-        // An earlier connection of this process may have the name yet.
-        self.wait(&mut session, &take("ear", &self.name, WAIT))
-            .await?;
+    async fn hear(&mut self, requests: &Connection) -> Result<(), Failure> {
         loop {
-            self.begin().await;
-            loop {
-                match self
-                    .wait(&mut session, &take("ring", &self.name, WAIT))
-                    .await?
-                {
-                    Waited::Rung => {
-                        self.hears.store(true, Ordering::Relaxed);
-                        (self.bell)();
-                    }
-                    Waited::InVain => {}
-                    // The connection for requests is gone.
-                    Waited::Got => break,
-                }
+            let hears = self.hears.load(Ordering::Relaxed);
+            if !hears {
+                // It may come before the statement has begun.
+                requests.run(ring(&self.name));
             }
-            self.hears.store(false, Ordering::Relaxed);
-            session
-                .query(&format!("DO RELEASE_LOCK('dl:ring:{}')", self.name))
-                .await?;
+            let wait = if hears { WAIT } else { FIRST_WAIT };
+            match self.take("ring", wait).await? {
+                Waited::Rung => {
+                    self.hears.store(true, Ordering::Relaxed);
+                    (self.bell)();
+                }
+                Waited::InVain => {}
+                // The connection for requests is gone.
+                Waited::Got => return Ok(()),
+            }
         }
     }
 
-    /// Lets the connection for requests take the lock that this one waits for, and ring once.
-    async fn begin(&self) {
-        loop {
-            if let Ok(connection) = self.requests.connection(true).await {
-                let text = take("ring", &self.name, Duration::from_secs(1));
-                let taken = connection.send(|answer| Request::Run(text, answer));
-                if taken.await.is_ok() {
-                    connection.run(ring(&self.name));
-                    return;
-                }
-            }
-            pause().await;
-        }
-    }
-
-    async fn wait(&self, session: &mut Session, text: &str) -> Result<Waited, Failure> {
-        let reply = timeout_at(deadline_in(WAIT + self.silence), session.query(text)).await;
+    /// Waits for a named lock.
+    async fn take(&mut self, kind: &str, wait: Duration) -> Result<Waited, Failure> {
+        let text = take(kind, &self.name, wait);
+        let reply = timeout_at(deadline_in(wait + self.silence), self.session.query(&text)).await;
         match reply {
             Ok(Ok(reply)) => Ok(Waited::of(&reply)),
             Ok(Err(Failure::Server(error))) if error.is_interrupted() => Ok(Waited::Rung),

@@ -4,7 +4,7 @@ mod address;
 mod bells;
 mod conn;
 pub(crate) mod open;
-mod sql;
+pub(crate) mod sql;
 mod store;
 #[cfg(test)]
 mod tests;

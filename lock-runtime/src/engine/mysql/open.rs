@@ -45,6 +45,6 @@ pub(crate) fn start(
     });
     let requests = Upkeep::start(io, pace, ForRequests(connector.clone()));
     let requests = Arc::new(requests);
-    let ears = Ears::new(connector, requests.clone(), handler.clone());
+    let ears = Ears::new(connector, requests.clone());
     MySqlStore { requests, ears }
 }

@@ -2,7 +2,8 @@
 
 /// The table of all locks of a database.
 pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS distributed_locks (\
-     name VARBINARY(1000) NOT NULL PRIMARY KEY, record BLOB NOT NULL) ENGINE = InnoDB";
+     name VARBINARY(1000) NOT NULL PRIMARY KEY, record MEDIUMBLOB NOT NULL) \
+     ENGINE = InnoDB ROW_FORMAT = DYNAMIC";
 
 /// Fails if the table is not there.
 pub(crate) const LOOK: &str = "SELECT name, record FROM distributed_locks LIMIT 0";
@@ -11,14 +12,19 @@ pub(crate) const LOOK: &str = "SELECT name, record FROM distributed_locks LIMIT 
 /// statements do, and others let one that is abandoned keep a row for minutes.
 pub(crate) const BEGIN: [&str; 3] = [
     "SET NAMES binary",
-    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED",
+    "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, completion_type = 0, \
-     innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, timestamp = DEFAULT",
+     innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, timestamp = DEFAULT \
+     /*M!100101 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */",
 ];
 
 /// Which server it is, and whether it accepts writes.
 pub(crate) const SERVER: &str = "SELECT CONNECTION_ID(), @@global.read_only, @@global.innodb_read_only, \
-     CONCAT(VERSION(), ' ', @@version_comment)";
+     CONCAT(VERSION(), ' ', @@version_comment), CONCAT(@@hostname, ':', @@port)";
+
+/// Has a row if others accept writes, too.
+pub(crate) const OTHERS: &str = "SHOW GLOBAL VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON' \
+     OR variable_name = 'group_replication_single_primary_mode' AND value = 'OFF'";
 
 /// Statements that are prepared. The stamp of a record is at its front.
 #[derive(Clone, Copy)]
@@ -55,7 +61,7 @@ impl Prepared {
                 "DELETE FROM distributed_locks WHERE name = ? AND LEFT(record, 16) = ?"
             }
             Prepared::Names => {
-                "SELECT name FROM distributed_locks WHERE name >= ? AND LEFT(name, ?) = ? ORDER BY name LIMIT ?"
+                "SELECT name FROM distributed_locks WHERE name >= ? AND name < ? ORDER BY name LIMIT ?"
             }
         }
     }

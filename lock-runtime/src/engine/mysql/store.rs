@@ -47,7 +47,7 @@ impl Store for MySqlStore {
     }
 
     fn loads_the_present(&self) -> bool {
-        true
+        self.requests.present().is_some_and(|it| it.is_sole)
     }
 
     fn bells(&self) -> Option<&dyn Bells> {

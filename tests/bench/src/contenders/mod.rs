@@ -5,6 +5,7 @@ mod distkit;
 #[cfg(feature = "etcd")]
 pub mod etcd;
 pub mod foreign;
+pub mod mysql;
 pub mod ours;
 mod polled;
 pub mod postgres;

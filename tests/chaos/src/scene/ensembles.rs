@@ -66,7 +66,7 @@ pub fn late_claims() -> Setting {
 pub fn claims_cut_off() -> Setting {
     in_zookeeper(Setting {
         workload: Workload {
-            tasks: 3,
+            tasks: 8,
             calls: vec![CallKind::Waits, CallKind::Guard, CallKind::TriesOnce],
             wait_ms: Some(5000),
             ..short()

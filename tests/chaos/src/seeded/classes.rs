@@ -274,7 +274,7 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C53",
         patch: "c53-min-hold-ends-by-expiry",
-        finder: Scene("pollers"),
+        finder: ServerTest("conformance::standalone end_of_min_hold_reaches_next_process_at_once"),
     },
     Class {
         name: "C54",
@@ -337,7 +337,7 @@ pub const CLASSES: &[Class] = &[
         name: "C66",
         patch: "c66-tokens-enter-a-line-again",
         finder: UnitTest(
-            "etcd::tests::operations a_claim_that_is_taken_while_it_is_cut_off_does_not_return",
+            "engine::etcd::tests::operations a_claim_that_is_taken_while_it_is_cut_off_does_not_return",
         ),
     },
     Class {

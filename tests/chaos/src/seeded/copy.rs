@@ -79,6 +79,9 @@ impl Copy {
         // The orders of steps in which the rule matters may be rare.
         let mut test = self.cargo(&test);
         let test = test.arg(name).env("LOCK_SHUTTLE", "10000");
+        if !case.is_empty() {
+            test.args(["--", "--exact"]);
+        }
         let output = test.env("LOCK_CASES", case).output()?;
         let text = String::from_utf8_lossy(&output.stdout);
         match text.contains("test result: ok. 1 passed") {

@@ -27,6 +27,9 @@ pub(crate) struct Swap {
     pub(crate) record: Option<Vec<u8>>,
 }
 
+/// How many bytes of writes go together.
+const MAX_LENGTH: usize = 64 << 10;
+
 /// The requests of one round.
 #[derive(Default)]
 pub(crate) struct Round {
@@ -52,16 +55,21 @@ impl Round {
 
     /// Carries the requests out, and answers them. Those that are left have no reply.
     pub(crate) async fn carry_out(&mut self, session: &mut Session) -> Result<(), Failure> {
-        if !self.swaps.is_empty() {
-            let results = swap_all(session, &self.swaps).await?;
-            for ((_, answer), result) in self.swaps.drain(..).zip(results) {
+        while !self.swaps.is_empty() {
+            let count = if session.is_sole {
+                together(&self.swaps)
+            } else {
+                1
+            };
+            let results = swap_all(session, &self.swaps[..count]).await?;
+            for ((_, answer), result) in self.swaps.drain(..count).zip(results) {
                 let _ = answer.send(result);
             }
         }
         let commands: Vec<_> = self.others.iter().map(Request::command).collect();
         let replies = session.exchange(&commands).await?;
         for (request, reply) in self.others.drain(..).zip(replies) {
-            request.answer(reply);
+            request.answer(reply, session.is_sole);
         }
         Ok(())
     }
@@ -77,7 +85,18 @@ impl Round {
     }
 }
 
-/// Carries swaps out.
+/// Returns how many swaps go into one transaction: so many that they fit into the buffers of a socket. Of a
+/// process that is stopped then, all of it has come, or nothing that could keep a row.
+fn together(swaps: &[(Swap, Answer<Swapped>)]) -> usize {
+    let mut length = 0;
+    let sent = swaps.iter().take_while(|(swap, _)| {
+        length += swap.name.len() + swap.record.as_ref().map_or(0, Vec::len) + 64;
+        length <= MAX_LENGTH
+    });
+    sent.count().max(1)
+}
+
+/// Carries swaps out, in one transaction if there are several.
 async fn swap_all(
     session: &mut Session,
     swaps: &[(Swap, Answer<Swapped>)],
@@ -89,8 +108,12 @@ async fn swap_all(
         match reply {
             Ok(reply) if reply.changed > 0 => results.push(Ok(swaps[nth].0.done())),
             Err(error) if !error.is_duplicate() => {
-                // Whether the server has undone those before depends on its settings.
-                let undone = || StoreError::unknown("another write of the transaction failed");
+                let words = "another write of the transaction failed";
+                let undone = || match error.is_deadlock() {
+                    true => StoreError::not_done(words),
+                    // It depends on the settings of the server.
+                    false => StoreError::unknown(words),
+                };
                 results.iter_mut().for_each(|it| *it = Err(undone()));
                 results.push(Err(error.into()));
             }
@@ -105,11 +128,12 @@ async fn swap_all(
     for (nth, reply) in conflicts.into_iter().zip(session.exchange(&loads).await?) {
         let (swap, _) = &swaps[nth];
         if results[nth].is_ok() {
-            results[nth] =
-                loaded(reply).map(|found| match found.found.is_none() && swap.is_look() {
+            results[nth] = loaded(reply, session.is_sole).map(|found| {
+                match found.found.is_none() && swap.is_look() {
                     true => swap.done(),
                     false => Swapped::Conflict(found),
-                });
+                }
+            });
         }
     }
     Ok(results)
@@ -172,17 +196,18 @@ impl Request {
             Request::Load(name, _) => load(name),
             Request::Swap(swap, _) => swap.command(),
             Request::Names(prefix, most, _) => {
-                let (from, length) = (Value::from(prefix.as_bytes()), prefix.len() as u64);
-                let values = vec![from.clone(), length.into(), from, (*most as u64).into()];
+                // No name in UTF-8 has that byte.
+                let (from, to) = (prefix.as_bytes(), [prefix.as_bytes(), &[0xff]].concat());
+                let values = vec![from.into(), to.into(), (*most as u64).into()];
                 Command::Execute(Prepared::Names, values)
             }
             Request::Run(text, _) => Command::Text(text.clone()),
         }
     }
 
-    fn answer(self, reply: Result<Reply, ServerError>) {
+    fn answer(self, reply: Result<Reply, ServerError>, is_sole: bool) {
         match self {
-            Request::Load(_, answer) => _ = answer.send(loaded(reply)),
+            Request::Load(_, answer) => _ = answer.send(loaded(reply, is_sole)),
             Request::Names(_, _, answer) => _ = answer.send(names(reply)),
             Request::Run(_, answer) => _ = answer.send(reply.map(drop).map_err(Into::into)),
             Request::Swap(_, answer) => drop(answer),
@@ -203,7 +228,8 @@ fn load(name: &str) -> Command {
     Command::Execute(Prepared::Load, vec![Value::from(name.as_bytes())])
 }
 
-fn loaded(reply: Result<Reply, ServerError>) -> Result<Loaded, StoreError> {
+/// Without the time unless it is always that of one clock.
+fn loaded(reply: Result<Reply, ServerError>, has_clock: bool) -> Result<Loaded, StoreError> {
     let rows = rows::<(u64, Option<Vec<u8>>)>(reply?)?;
     let Some((micros, record)) = rows.into_iter().next() else {
         return Err(StoreError::unknown("the reply has no row"));
@@ -215,7 +241,10 @@ fn loaded(reply: Result<Reply, ServerError>) -> Result<Loaded, StoreError> {
         }
         None => Loaded::nothing(),
     };
-    Ok(found.at(Duration::from_micros(micros)))
+    Ok(match has_clock {
+        true => found.at(Duration::from_micros(micros)),
+        false => found,
+    })
 }
 
 /// Leaves out what is not in UTF-8, as no name of this library is.

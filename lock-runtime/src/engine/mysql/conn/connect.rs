@@ -28,7 +28,12 @@ pub(crate) struct Connector {
 impl Connector {
     /// Begins a session with the first server that accepts writes. Each has a share of the time, so that one
     /// that hangs hides no other.
-    pub(crate) async fn begin(&self, timeout: Duration) -> Result<Session, EngineError> {
+    /// `prepares`: it is to make the table, if there is none, and to prepare the statements.
+    pub(crate) async fn begin(
+        &self,
+        timeout: Duration,
+        prepares: bool,
+    ) -> Result<Session, EngineError> {
         let credentials_by = self.timeouts.credentials_by();
         let login = self
             .address
@@ -43,7 +48,10 @@ impl Connector {
             let number = (first + tried) % hosts;
             let left = u32::try_from(hosts - tried).unwrap_or(1);
             let by = deadline_in(until.saturating_duration_since(now()) / left);
-            match self.begin_at(&self.address.hosts[number], &login, by).await {
+            match self
+                .begin_at(&self.address.hosts[number], &login, prepares, by)
+                .await
+            {
                 Ok(session) => {
                     self.last.store(number, Ordering::Relaxed);
                     return Ok(session);
@@ -58,12 +66,17 @@ impl Connector {
         &self,
         host: &NodeAddress,
         login: &(String, String),
+        prepares: bool,
         by: Instant,
     ) -> Result<Session, EngineError> {
         let begin = async {
             let (stream, name) = self.reach(host).await?;
             let logged_in = log_in(stream, name, &self.address, login).await?;
-            Session::begin(logged_in).await
+            let mut session = Session::begin(logged_in).await?;
+            if prepares {
+                session.prepare(self.address.create_table).await?;
+            }
+            Ok::<_, Failure>(session)
         };
         match timeout_at(by, begin).await {
             Ok(begun) => Ok(begun?),
@@ -99,14 +112,8 @@ impl Connect for ForRequests {
     async fn connect(&mut self, timeout: Duration) -> Result<Arc<Connection>, EngineError> {
         let connector = &self.0;
         let by = connector.timeouts.end_of_try(timeout);
-        let mut session = connector.begin(by.saturating_duration_since(now())).await?;
-        let creates = connector.address.create_table;
-        let prepared = timeout_at(by, session.prepare(creates)).await;
-        let prepared = prepared.unwrap_or_else(|_| {
-            let words = "it prepares no statements in time";
-            Err(Failure::Broken(std::io::Error::other(words)))
-        });
-        prepared?;
+        let timeout = by.saturating_duration_since(now());
+        let session = connector.begin(timeout, true).await?;
         let timeouts = connector.timeouts.clone();
         Ok(Arc::new(Connection::start(connector.io, session, timeouts)))
     }

@@ -9,28 +9,34 @@ use crate::own_store::StoreError;
 use crate::util::io_thread::{AbortOnDrop, IoThread};
 use crate::util::time::{deadline_in, timeout_at};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::select;
 use tokio::sync::{mpsc, oneshot};
 
 /// How many requests go together at the most.
 const MOST: usize = 128;
 
+/// How long a reply may take at least: longer than a statement waits for a row, or a lock on one row would end
+/// the connection of all.
+const MIN_SILENCE: Duration = Duration::from_millis(1500);
+
 /// A connection, which ends when it is dropped.
 pub(crate) struct Connection {
     requests: mpsc::UnboundedSender<Request>,
-    /// It reaches the server itself.
-    pub(crate) is_direct: bool,
+    pub(crate) server: Arc<str>,
+    pub(crate) is_sole: bool,
     _task: AbortOnDrop,
 }
 
 impl Connection {
     pub(crate) fn start(io: IoThread, session: Session, timeouts: Timeouts) -> Connection {
         let (requests, received) = mpsc::unbounded_channel();
-        let is_direct = session.is_direct;
+        let (server, is_sole) = (session.server.clone(), session.is_sole);
         let task = io.spawn(serve(session, received, timeouts));
         Connection {
             requests,
-            is_direct,
+            server,
+            is_sole,
             _task: AbortOnDrop(task.abort_handle()),
         }
     }
@@ -84,7 +90,12 @@ async fn serve(
         }
         let mut round = Round::of(received);
         let carried_out = round.carry_out(&mut session);
-        let error = match timeout_at(deadline_in(timeouts.silence()), carried_out).await {
+        let error = match timeout_at(
+            deadline_in(timeouts.silence().max(MIN_SILENCE)),
+            carried_out,
+        )
+        .await
+        {
             Ok(Ok(())) => continue,
             Ok(Err(failure)) => StoreError::Unknown(Arc::new(failure)),
             Err(_) => StoreError::unknown(NO_REPLY),

@@ -1,6 +1,6 @@
 //! One session with a server: it sends commands together, and reads their replies in order.
 
-use crate::engine::mysql::sql::{BEGIN, CREATE, LOOK, Prepared, SERVER};
+use crate::engine::mysql::sql::{BEGIN, CREATE, LOOK, OTHERS, Prepared, SERVER};
 use crate::engine::mysql::wire::error::{Failure, ServerError};
 use crate::engine::mysql::wire::login::{LoggedIn, Stream};
 use crate::engine::mysql::wire::packets;
@@ -10,6 +10,7 @@ use mysql_common::packets::ComStmtExecuteRequestBuilder;
 use mysql_common::proto::MySerialize;
 use mysql_common::value::Value;
 use mysql_common::value::convert::from_value_opt;
+use std::sync::Arc;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader, ReadHalf, WriteHalf, split};
 use tokio::join;
 
@@ -18,8 +19,12 @@ pub(crate) struct Session {
     to: WriteHalf<Box<dyn Stream>>,
     flags: CapabilityFlags,
     statements: [u32; Prepared::ALL.len()],
-    /// It reaches the server itself, and no proxy that may use another connection for each command.
-    pub(crate) is_direct: bool,
+    /// The server, as it names itself.
+    pub(crate) server: Arc<str>,
+    /// It reaches a server itself, which alone accepts writes. A proxy may use another connection for each
+    /// command, or another server for reads; of several servers, each has its own clock and named locks, and
+    /// may be behind.
+    pub(crate) is_sole: bool,
     /// An error of the server says that another one is to be used.
     pub(crate) is_over: bool,
 }
@@ -45,17 +50,18 @@ impl Session {
             to,
             flags: logged_in.flags,
             statements: [0; Prepared::ALL.len()],
+            server: "".into(),
             // Until it is known.
-            is_direct: false,
+            is_sole: false,
             is_over: false,
         };
-        let texts = BEGIN.into_iter().chain([SERVER]);
+        let texts = BEGIN.into_iter().chain([OTHERS, SERVER]);
         let commands: Vec<_> = texts.map(|it| Command::Text(it.to_owned())).collect();
-        let mut last = Reply::default();
+        let (mut others, mut server) = (Reply::default(), Reply::default());
         for reply in session.exchange(&commands).await? {
-            last = reply.map_err(Failure::Server)?;
+            others = std::mem::replace(&mut server, reply.map_err(Failure::Server)?);
         }
-        let row = last.rows.first();
+        let row = server.rows.first();
         let text = |column| {
             let value = row.and_then(|row| row.as_ref(column)).cloned();
             let text = value.and_then(|it| from_value_opt::<Vec<u8>>(it).ok());
@@ -76,7 +82,8 @@ impl Session {
                 "the server is read-only: a replica, or one that is being replaced",
             )));
         }
-        session.is_direct = text(0) == logged_in.number.to_string();
+        session.server = text(4).into();
+        session.is_sole = text(0) == logged_in.number.to_string() && others.rows.is_empty();
         Ok(session)
     }
 
@@ -109,7 +116,7 @@ impl Session {
         &mut self,
         commands: &[Command],
     ) -> Result<Vec<Result<Reply, ServerError>>, Failure> {
-        let together = if self.is_direct {
+        let together = if self.is_sole {
             commands.len().max(1)
         } else {
             1
@@ -135,8 +142,10 @@ impl Session {
             };
             let (written, read) = join!(write, read);
             let read = read?;
-            let is_last = |reply: &Result<_, ServerError>| matches!(reply, Err(error) if error.ends_session());
-            self.is_over |= read.iter().any(is_last);
+            for (command, reply) in commands.iter().zip(&read) {
+                let ends = matches!(reply, Err(error) if error.ends_session());
+                self.is_over |= ends && command.writes();
+            }
             replies.extend(read);
             written?;
         }
@@ -165,6 +174,11 @@ impl Session {
 }
 
 impl Command {
+    fn writes(&self) -> bool {
+        use Prepared::{Delete, Insert, Update};
+        matches!(self, Command::Execute(Insert | Update | Delete, _))
+    }
+
     fn format(&self) -> Format {
         match self {
             Command::Text(_) => Format::Text,

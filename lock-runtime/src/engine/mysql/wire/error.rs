@@ -20,15 +20,20 @@ pub(crate) struct ServerError {
 const DUPLICATE: u16 = 1062;
 /// No table of that name.
 const NO_TABLE: u16 = 1146;
+/// Of two transactions that wait for each other, this one is undone.
+const DEADLOCK: u16 = 1213;
 /// Another connection has ended the statement.
 const INTERRUPTED: u16 = 1317;
+
+/// How many characters of an error are kept.
+const MAX_WORDS: usize = 500;
 
 impl ServerError {
     pub(crate) fn parse(packet: &[u8], flags: CapabilityFlags) -> Result<ServerError, Failure> {
         match ParseBuf(packet).parse::<ErrPacket<'_>>(flags)? {
             ErrPacket::Error(error) => Ok(ServerError {
                 code: error.error_code(),
-                words: error.message_str().into_owned(),
+                words: error.message_str().chars().take(MAX_WORDS).collect(),
             }),
             ErrPacket::Progress(_) => Err(Failure::Malformed("a report of progress")),
         }
@@ -50,7 +55,12 @@ impl ServerError {
     }
 
     fn is_read_only(&self) -> bool {
-        matches!(self.code, 1290 | 1792 | 1836 | 3100)
+        matches!(self.code, 1290 | 1792 | 1836)
+    }
+
+    /// Returns `true` if the server has undone the whole transaction.
+    pub(crate) fn is_deadlock(&self) -> bool {
+        self.code == DEADLOCK
     }
 
     /// Returns `true` if another connection has ended the statement.
@@ -68,10 +78,10 @@ impl ServerError {
             1205 | 1213 | 1040 | 1203 | 1226 | 1021 | 1114 | 1047 | 3101 | 1094 | 1095 => {
                 EngineErrorKind::NotReady
             }
-            // Rights, a user, a database, a table or columns, a name that is too long, `binlog_format`.
-            1044 | 1045 | 1049 | 1054 | 1142 | 1143 | 1146 | 1227 | 1406 | 1665 | 1698 => {
-                EngineErrorKind::Rejected
-            }
+            // Rights, a user, a host, a database, a table or columns, a name that is too long, `binlog_format`,
+            // TLS that is demanded.
+            1044 | 1045 | 1049 | 1054 | 1071 | 1130 | 1142 | 1143 | 1146 | 1227 | 1406 | 1665
+            | 1698 | 3159 => EngineErrorKind::Rejected,
             _ => EngineErrorKind::Indeterminate,
         }
     }
@@ -80,13 +90,12 @@ impl ServerError {
         match self.code {
             1044 | 1142 | 1143 => {
                 "; grant the user SELECT, INSERT, UPDATE and DELETE on `distributed_locks`, and CREATE, or make the \
-                 table with the statement of `lock_runtime::mysql::schema`"
+                 table by `lock_runtime::mysql::TABLE`"
             }
             1045 | 1698 => "; check user and password",
+            3159 => "; use `ssl-mode=required`",
             1049 => "; create the database, or name another one in the URL",
-            1146 => {
-                "; allow `create_schema`, or make the table with the statement of `lock_runtime::mysql::schema`"
-            }
+            1146 => "; allow `create_schema`, or make the table by `lock_runtime::mysql::TABLE`",
             1665 => "; set `binlog_format` to ROW or MIXED",
             1021 | 1114 => "; make room on its disk",
             1040 | 1203 | 1226 => "; raise its limit of connections",

@@ -43,6 +43,8 @@ const COLLATION: u8 = 45;
 const SSL_REQUEST: usize = 32;
 /// The length of a nonce, which a NUL may follow.
 const NONCE: usize = 20;
+/// The longest key or nonce.
+const MAX_CHALLENGE: usize = 4096;
 /// Asks for the key that encrypts the password.
 const ASKS_FOR_KEY: &[u8] = &[2];
 
@@ -96,6 +98,10 @@ struct Proof<'a> {
 impl Proof<'_> {
     /// Answers a challenge.
     fn answer(&mut self, challenge: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
+        // A huge key would take minutes to encrypt with.
+        if challenge.len() > MAX_CHALLENGE {
+            return Err(Failure::Malformed("a challenge at the login is too long"));
+        }
         let context = Answering {
             password: self.password,
             path: self.path,

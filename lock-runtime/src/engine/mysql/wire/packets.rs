@@ -6,7 +6,7 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 /// A packet of that length continues in the next one.
 const FULL: usize = 0xff_ffff;
 /// Longer messages than this are not expected from any server.
-const LONGEST: usize = 64 << 20;
+const LONGEST: usize = 32 << 20;
 
 /// Reads a message, and the number of its last packet.
 pub(crate) async fn read(from: &mut (impl AsyncRead + Unpin)) -> Result<(u8, Vec<u8>), Failure> {

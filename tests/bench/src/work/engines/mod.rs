@@ -2,6 +2,7 @@
 
 #[cfg(feature = "etcd")]
 mod etcd;
+mod mysql;
 mod postgres;
 mod zookeeper;
 
@@ -21,6 +22,7 @@ const REST: Duration = Duration::from_millis(15);
 
 pub const ALL: &[Engine] = &[
     postgres::ENGINE,
+    mysql::ENGINE,
     #[cfg(feature = "etcd")]
     etcd::ENGINE,
     zookeeper::ENGINE,

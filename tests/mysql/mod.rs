@@ -1,0 +1,7 @@
+//! What is special to MySQL and MariaDB.
+
+mod bells;
+mod hosts;
+mod logins;
+mod rights;
+mod sessions;
