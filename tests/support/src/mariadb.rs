@@ -1,4 +1,6 @@
 //! A server of MariaDB for a single test, on a free port, with its data in a temporary directory.
+//!
+//! `LOCK_MYSQL=/opt/mysql` takes the server of MySQL in that folder instead.
 
 use std::ffi::OsStr;
 use std::os::unix::fs::MetadataExt;
@@ -32,6 +34,11 @@ pub struct MariaDb {
 impl MariaDb {
     pub fn start() -> Self {
         Self::with(&[])
+    }
+
+    /// Returns `true` if it is MySQL that is tested, which lacks what only MariaDB has.
+    pub fn is_mysql() -> bool {
+        mysql().is_some()
     }
 
     /// Starts a server with these options.
@@ -200,9 +207,9 @@ impl MariaDb {
     }
 
     fn command(&self) -> Command {
-        let mut server = Command::new(program("mariadbd"));
+        let mut server = server();
         let path = self.directory.path();
-        server.arg("--no-defaults");
+        server.arg(option("init-file", path.join("data").join(FIRST)));
         server.arg(option("datadir", path.join("data")));
         server.arg(option("socket", self.socket()));
         server.arg(option("log-error", path.join("log")));
@@ -312,12 +319,40 @@ impl Drop for MariaDb {
     }
 }
 
+/// What the server runs at each start.
+const FIRST: &str = "first.sql";
+const USER_OF_TCP: &str = "CREATE USER IF NOT EXISTS root@127.0.0.1;\n\
+                           GRANT ALL ON *.* TO root@127.0.0.1 WITH GRANT OPTION";
+
+/// Returns the folder of MySQL, if that is to be tested.
+fn mysql() -> Option<PathBuf> {
+    std::env::var_os("LOCK_MYSQL").map(PathBuf::from)
+}
+
+/// Returns the command of a server with no settings.
+fn server() -> Command {
+    let Some(folder) = mysql() else {
+        let mut server = Command::new(program("mariadbd"));
+        server.arg("--no-defaults");
+        return server;
+    };
+    let mut server = Command::new(folder.join("bin/mysqld"));
+    let libraries = ["lib/private", "lib", "bin"].map(|it| folder.join(it));
+    server.env("LD_LIBRARY_PATH", std::env::join_paths(libraries).unwrap());
+    server.args([
+        "--no-defaults",
+        "--mysqlx=OFF",
+        "--default-authentication-plugin=mysql_native_password",
+    ]);
+    server.arg(option("basedir", &folder));
+    server.arg(option("lc-messages-dir", folder.join("share")));
+    server.arg(option("character-sets-dir", folder.join("share/charsets")));
+    server
+}
+
 /// The files of an empty server with the database, made once.
 static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(|| {
-    let version = Command::new(program("mariadbd"))
-        .arg("--version")
-        .output()
-        .unwrap();
+    let version = server().arg("--version").output().unwrap();
     let version = String::from_utf8(version.stdout).unwrap();
     let number = version
         .split_whitespace()
@@ -333,15 +368,23 @@ static TEMPLATE: LazyLock<PathBuf> = LazyLock::new(|| {
     }
     let directory = on_disk("lock-maria-install-");
     let data = directory.path().join("data");
-    let mut install = Command::new(program("mariadb-install-db"));
-    install
-        .arg("--no-defaults")
-        .arg(option("datadir", &data))
-        .args(as_root());
-    install.args(["--auth-root-authentication-method=normal", "--skip-test-db"]);
+    let mut install = match mysql() {
+        Some(_) => server(),
+        None => Command::new(program("mariadb-install-db")),
+    };
+    match mysql() {
+        Some(_) => install.arg("--initialize-insecure"),
+        None => install.args([
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-test-db",
+        ]),
+    };
+    install.arg(option("datadir", &data)).args(as_root());
     let made = install.output().unwrap();
     assert!(made.status.success(), "{made:?}");
-    std::fs::create_dir(data.join(DATABASE)).unwrap();
+    let first = format!("{USER_OF_TCP};\nCREATE DATABASE IF NOT EXISTS {DATABASE};\n");
+    std::fs::write(data.join(FIRST), first).unwrap();
     // Another process may have been faster.
     if std::fs::rename(&data, &template).is_err() {
         assert!(

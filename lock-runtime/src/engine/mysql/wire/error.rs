@@ -92,7 +92,7 @@ impl ServerError {
                 "; grant the user SELECT, INSERT, UPDATE and DELETE on `distributed_locks`, and CREATE, or make the \
                  table by `lock_runtime::mysql::TABLE`"
             }
-            1045 | 1698 => "; check user and password",
+            1045 | 1698 => "; check user and password, and `client_certificate` if it demands one",
             3159 => "; use `ssl-mode=required`",
             1049 => "; create the database, or name another one in the URL",
             1146 => "; allow `create_schema`, or make the table by `lock_runtime::mysql::TABLE`",
