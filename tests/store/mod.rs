@@ -1,5 +1,6 @@
 //! Locks on a store that loses requests and replies, and carries writes out late.
 
+mod foreign;
 mod wrong;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

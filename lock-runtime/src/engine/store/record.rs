@@ -65,7 +65,8 @@ impl fmt::Display for Unreadable {
                 "a later version of lock-runtime has written the record; update this service"
             }
             Unreadable::Foreign => {
-                "another program has written the record; delete it, or choose another `prefix`"
+                "another program has written the record; free the lock by `locks revoke --force`, or choose another \
+                 `prefix`"
             }
         })
     }

@@ -84,6 +84,22 @@ impl Core {
     pub(crate) async fn run_on(
         &self,
         name: &Arc<str>,
+        known: Known,
+        has_looked: bool,
+        command: Command,
+        deadline: Instant,
+    ) -> Result<Reply, EngineError> {
+        let done = self.carry_out(name, known, has_looked, command, deadline);
+        match done.await {
+            // Whoever has overwritten the record has ended all claims on the lock.
+            Err(error) if is_foreign(&error) => without_a_claim(command).ok_or(error),
+            done => done,
+        }
+    }
+
+    async fn carry_out(
+        &self,
+        name: &Arc<str>,
         mut known: Known,
         mut has_looked: bool,
         command: Command,
@@ -178,7 +194,7 @@ impl Core {
         }
     }
 
-    fn judge<'a>(&self, known: &'a Known) -> Seen<'a> {
+    pub(crate) fn judge<'a>(&self, known: &'a Known) -> Seen<'a> {
         Seen {
             observer: &known.observer,
             now: self.clock.now(),
@@ -364,6 +380,20 @@ fn failed(error: StoreError) -> EngineError {
     EngineError {
         kind,
         source: error.reason().clone(),
+    }
+}
+
+/// Returns `true` if another program has written the record.
+pub(crate) fn is_foreign(error: &EngineError) -> bool {
+    error.source.downcast_ref() == Some(&Unreadable::Foreign)
+}
+
+/// Returns the reply to a command whose claim is not there, unless it is one that makes a claim.
+fn without_a_claim(command: Command) -> Option<Reply> {
+    match command {
+        Command::Renew(_) | Command::Downgrade(..) | Command::Number(..) => Some(Reply::NotHeld),
+        Command::Leave(_) => Some(Reply::Left { held: false }),
+        Command::Try(_) | Command::Wait(_) | Command::Take(..) => None,
     }
 }
 

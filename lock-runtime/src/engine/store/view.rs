@@ -4,6 +4,8 @@ use crate::engine::error::EngineError;
 use crate::engine::operations::Reading;
 use crate::engine::store::StoreEngine;
 use crate::engine::store::known::Known;
+use crate::engine::store::run::is_foreign;
+use crate::engine::store::take::foreign_holder;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;
 use crate::util::join_all::join_all;
@@ -25,7 +27,8 @@ impl StoreEngine {
         let views = names.iter().map(async |name| {
             let mut known = self.core.known.get(name);
             match self.core.load(name, &mut known, deadline).await {
-                // Of a record that another program has written there is nothing to be seen.
+                Err(error) if is_foreign(&error) => return self.foreign(name, deadline).await,
+                // Of a record of a later version there is nothing to be seen.
                 Err(error) if error.is_retryable() || is_only => return Err(error),
                 Err(_) => return Ok(View::default()),
                 Ok(()) => {}
@@ -34,6 +37,20 @@ impl StoreEngine {
             Ok(self.view(&known, most))
         });
         join_all(views).await.into_iter().collect()
+    }
+
+    /// Shows a record that another program has written as a holder, since it keeps all others out.
+    async fn foreign(&self, name: &str, deadline: Instant) -> Result<View, EngineError> {
+        let loaded = self.core.look(name, deadline).await?;
+        let holders = foreign_holder(&loaded).map(|token| ViewedHolder {
+            token: token.into(),
+            lease: LeaseInfo::Never,
+            votes: None,
+        });
+        Ok(View {
+            holders: holders.into_iter().collect(),
+            ..View::default()
+        })
     }
 
     fn view(&self, known: &Known, most: usize) -> View {

@@ -30,6 +30,15 @@ impl Shelf {
         let mut shelves = SHELVES.lock().unwrap();
         shelves.entry(url.to_owned()).or_default().clone()
     }
+
+    /// Writes whatever is there, as another program would.
+    pub fn overwrite(&self, name: &str, record: &[u8]) {
+        let mut all = self.0.lock().unwrap();
+        all.changes += 1;
+        let change = all.changes;
+        all.records
+            .insert(name.to_owned(), (record.to_vec(), change));
+    }
 }
 
 impl Records {
