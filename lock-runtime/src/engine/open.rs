@@ -118,7 +118,7 @@ impl Config {
             Servers::Quorum(urls) => open_quorum(opening, urls).await,
             #[cfg(feature = "store")]
             Servers::Store(store) => {
-                store::open::open(opening, store.clone(), "store".into()).await
+                store::open::open(opening, store.clone(), "store").await
             }
         };
         timeouts.opened();

@@ -16,9 +16,9 @@ use std::sync::Arc;
 pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
     Box::pin(async move {
         let address = Arc::new(Address::parse(url, opening.config)?);
-        let server = address.to_string().into();
+        let server = address.to_string();
         let store = start(opening.io, address, &opening.timeouts, &opening.handler);
-        store::open::open(opening, Arc::new(store), server).await
+        store::open::open(opening, Arc::new(store), &server).await
     })
 }
 

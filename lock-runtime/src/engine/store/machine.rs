@@ -68,6 +68,8 @@ pub(crate) trait Judge {
     fn has_ended(&self, holder: &Holder) -> bool;
     /// The present call has lasted long enough.
     fn call_has_ended(&self, record: &Record) -> bool;
+    /// The first waiter has been that for so long, uncalled, that it may be dead.
+    fn may_be_dead(&self, first: &Waiter) -> bool;
     /// A number at random: what was seen of an earlier lease of a token, or of an earlier call, must not be
     /// taken for the present one.
     fn nonce(&self) -> u32;
@@ -161,10 +163,14 @@ impl Record {
             self.waiters.retain(|it| !it.absent || it.token == own);
             self.call = 0;
         } else if lapsed && !self.is_calling() && !self.waiters.is_empty() {
-            (self.call, self.call_until) = (judge.nonce().max(1), judge.until(CALL));
-            let called = self.waiters.iter_mut().take(CALLED);
-            called.for_each(|it| it.absent = true);
+            self.call(judge);
         }
+    }
+
+    fn call(&mut self, judge: &dyn Judge) {
+        (self.call, self.call_until) = (judge.nonce().max(1), judge.until(CALL));
+        let called = self.waiters.iter_mut().take(CALLED);
+        called.for_each(|it| it.absent = true);
     }
 
     pub(crate) fn is_calling(&self) -> bool {
@@ -225,6 +231,11 @@ impl Record {
         }
         let place = self.waiters.iter().position(|it| it.token == want.token);
         if let Some(ahead) = place {
+            // It would share the lock if those before it were not there.
+            let is_kept_out = ahead > 0 && !self.is_calling() && self.fits(want.token);
+            if is_kept_out && judge.may_be_dead(&self.waiters[0]) {
+                self.call(judge);
+            }
             self.waiters[ahead].absent = false;
             return Reply::Waits { ahead };
         }

@@ -3,7 +3,7 @@
 //! its holder at any moment, and only after that others may judge so.
 
 use crate::engine::store::machine::{Command, Judge, Reply, Want};
-use crate::engine::store::record::{Holder, Record};
+use crate::engine::store::record::{Holder, Record, Waiter};
 use crate::engine::token::{Draw, Token};
 use crate::limit::Limit;
 use crate::process::ProcessId;
@@ -91,6 +91,10 @@ impl Judge for Judges<'_> {
 
     fn call_has_ended(&self, _: &Record) -> bool {
         self.0.call_over
+    }
+
+    fn may_be_dead(&self, _: &Waiter) -> bool {
+        true
     }
 
     fn clock(&self) -> u64 {

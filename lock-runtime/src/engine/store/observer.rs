@@ -6,7 +6,7 @@
 //! that differ by less than 2 %, whatever they are set to.
 
 use crate::engine::store::machine::{CALL, Judge};
-use crate::engine::store::record::{Holder, Record};
+use crate::engine::store::record::{Holder, Record, Waiter};
 use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
 use std::collections::HashMap;
@@ -17,6 +17,9 @@ use uuid::Uuid;
 /// got ahead meanwhile.
 const MAX_AGE: Duration = Duration::from_secs(60);
 const DRIFT: u32 = 50;
+/// For how long the first waiter may keep others out before it is called, which doubles when it has answered.
+const SILENCE: Duration = Duration::from_secs(2);
+const LONGEST_SILENCE: Duration = Duration::from_secs(32);
 
 /// What was seen of one lock, and when.
 #[derive(Clone, Default)]
@@ -24,6 +27,8 @@ pub(crate) struct Observer {
     /// When the reply came that first showed this renewal.
     seen: HashMap<(Token, u32), Timestamp>,
     call: Option<(u32, Timestamp)>,
+    /// The first waiter, since when it has been that without a call, and for how long it may be.
+    first: Option<(Token, Timestamp, Duration)>,
 }
 
 impl Observer {
@@ -39,8 +44,21 @@ impl Observer {
             self.seen.entry(seen).or_insert(at);
         }
         if self.call.is_none_or(|(call, _)| call != record.call) {
+            if record.is_calling()
+                && let Some((_, _, silence)) = &mut self.first
+            {
+                *silence = (*silence * 2).min(LONGEST_SILENCE);
+            }
             self.call = Some((record.call, at));
         }
+        let first = record.waiters.first().map(|it| it.token);
+        self.first = first.map(|first| match self.first {
+            Some((token, _, silence)) if token == first && record.is_calling() => {
+                (token, at, silence)
+            }
+            Some(seen) if seen.0 == first => seen,
+            _ => (first, at, SILENCE),
+        });
     }
 
     /// Returns how long a lease lasts yet, at the most; `time` is the server's.
@@ -96,6 +114,13 @@ impl ServerClock {
         }
     }
 
+    /// Returns `true` if the server shows its time, and has not for long: leases that begin now would have no
+    /// end by it.
+    pub(crate) fn is_stale(self, now: Timestamp) -> bool {
+        self.0
+            .is_some_and(|(_, sent)| now.elapsed_since(sent) >= MAX_AGE)
+    }
+
     /// Returns the latest time that the server's clock may show now, in microseconds.
     pub(crate) fn latest(self, now: Timestamp) -> Option<u64> {
         let (time, sent) = self.0?;
@@ -125,6 +150,11 @@ impl Judge for Seen<'_> {
             .is_zero()
     }
 
+    fn may_be_dead(&self, first: &Waiter) -> bool {
+        let seen = self.observer.first.filter(|it| it.0 == first.token);
+        seen.is_some_and(|(_, since, silence)| self.now.observed_since(since) >= silence)
+    }
+
     fn nonce(&self) -> u32 {
         Uuid::new_v4().as_fields().0
     }
@@ -148,7 +178,8 @@ impl Judge for Seen<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::store::machine::{Command, Want};
+    use crate::engine::store::machine::{Command, Reply, Want};
+    use crate::limit::Limit;
     use crate::util::clock::Clock;
 
     const TTL: Duration = Duration::from_secs(10);
@@ -201,6 +232,43 @@ mod tests {
         }
         observer.note(&record, clock.now());
         assert!(!seen(&observer, clock.now()).has_ended(&record.holders[0]));
+    }
+
+    /// A dead writer would keep readers out for as long as others read.
+    #[test]
+    fn first_waiter_that_does_not_answer_makes_room_for_those_who_fit() {
+        let (clock, mut observer) = (Clock::manual(), Observer::default());
+        let mut record = Record::default();
+        let want = |limit| Want {
+            token: Token::random().with_limit(limit),
+            ttl: 60_000,
+        };
+        let [holder, reader] = [(); 2].map(|()| want(Limit::UNLIMITED));
+        let writer = want(Limit::EXCLUSIVE);
+        for wants in [holder, writer, reader] {
+            record.step(&seen(&observer, clock.now()), Command::Wait(wants));
+        }
+        let look = |record: &mut Record, observer: &mut Observer, of| {
+            observer.note(record, clock.now());
+            let reply = record.step(&seen(observer, clock.now()), Command::Wait(of));
+            observer.note(record, clock.now());
+            reply
+        };
+        let waits = |reply| matches!(reply, Reply::Waits { .. });
+        for round in 1..=2 {
+            assert!(waits(look(&mut record, &mut observer, reader)));
+            assert!(!record.is_calling());
+            clock.advance(SILENCE * round, Duration::ZERO);
+            assert!(waits(look(&mut record, &mut observer, reader)));
+            assert!(record.is_calling());
+            if round == 1 {
+                assert!(waits(look(&mut record, &mut observer, writer)));
+                assert!(!record.is_calling(), "all have answered");
+            }
+        }
+        clock.advance(CALL, Duration::ZERO);
+        assert_eq!(look(&mut record, &mut observer, reader), Reply::Held);
+        assert!(record.waiters.is_empty());
     }
 
     #[test]

@@ -12,11 +12,11 @@ use crate::util::sync::Mutex;
 use crate::util::time::deadline_in;
 use std::sync::Arc;
 
-/// Opens the engine on a store, which errors and events name so.
+/// `server`: how errors and events name it.
 pub(crate) async fn open(
     opening: Opening<'_>,
     store: Arc<dyn Store>,
-    server: Arc<str>,
+    server: &str,
 ) -> Result<Opened, LockError> {
     let core = Arc::new(Core {
         store,
@@ -36,10 +36,20 @@ pub(crate) async fn open(
         started: opening.clock.now(),
     };
     let deadline = deadline_in(opening.timeouts.connect);
-    engine.ping(deadline).await.map_err(|error| {
-        connect_error(server.clone(), error, |server, error| {
+    let (core, sent) = (engine.core.clone(), opening.clock.now());
+    let replied = async {
+        let loaded = core.look(&core.keys.asks, deadline).await?;
+        core.note_time(&loaded, sent);
+        match opening.config.check_permissions {
+            true => engine.ping(deadline).await,
+            // Whoever only looks at locks may not write.
+            false => Ok(()),
+        }
+    };
+    replied.await.map_err(|error| {
+        connect_error(server.into(), error, |server, error| {
             format!("`{server}` can't be used: {error}")
         })
     })?;
-    Ok((Arc::new(engine), server))
+    Ok((Arc::new(engine), server.into()))
 }

@@ -107,6 +107,10 @@ impl Core {
     ) -> Result<Reply, EngineError> {
         let asks = matches!(command, Command::Try(_) | Command::Wait(_));
         let loads_the_present = self.store.loads_the_present();
+        if !has_looked && self.server_clock.lock().is_stale(self.clock.now()) {
+            self.load(name, &mut known, deadline).await?;
+            has_looked = true;
+        }
         // A conflict shows the present, too.
         let mut is_present = has_looked && loads_the_present;
         let mut doubt = Doubt::default();
@@ -247,8 +251,7 @@ impl Core {
         loaded: Loaded,
         sent: Timestamp,
     ) -> Result<(), EngineError> {
-        let time = loaded.at.map(|at| at.as_micros() as u64);
-        self.server_clock.lock().note(time, sent);
+        let time = self.note_time(&loaded, sent);
         let (record, version) = match loaded.found {
             Some((bytes, version)) => (Record::decode(&bytes).map_err(unreadable)?, Some(version)),
             None => (Record::default(), None),
@@ -264,6 +267,13 @@ impl Core {
     pub(crate) async fn look(&self, name: &str, deadline: Instant) -> Result<Loaded, EngineError> {
         self.by(deadline, async { self.store.load(name).await })
             .await
+    }
+
+    /// Learns the server's time, if it says so in a reply to what was sent then.
+    pub(crate) fn note_time(&self, loaded: &Loaded, sent: Timestamp) -> Option<u64> {
+        let time = loaded.at.map(|at| at.as_micros() as u64);
+        self.server_clock.lock().note(time, sent);
+        time
     }
 
     /// Replaces a record.
