@@ -18,5 +18,6 @@ mod quorum;
 mod redis;
 mod sentinel;
 mod server_checks;
+mod sqlite;
 mod store;
 mod zookeeper;

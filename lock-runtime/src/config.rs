@@ -505,14 +505,15 @@ impl Config {
 
     /// With `false`, connecting to PostgreSQL never makes the schema in which locks are kept: it fails unless
     /// the schema is there. By default it is made if the role may do that. A migration tool can make it with
-    /// the statements of [`postgres::schema`](crate::postgres::schema).
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    /// the statements of `postgres::schema` or `mysql::TABLE`; the same holds for the table of MySQL. Nor does
+    /// `sqlite://` make a file then.
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub fn create_schema(mut self, create: bool) -> Self {
         self.create_schema = create;
         self
     }
 
-    /// With `false`, connecting to Redis or PostgreSQL succeeds although the user lacks
+    /// With `false`, connecting to Redis, PostgreSQL or a file succeeds although the user lacks
     /// [permissions](crate::guide::deployment#permissions) that locks need: for a tool that only looks at
     /// locks, by [`inspect`](crate::LockManager::inspect), [`list`](crate::LockManager::list) and
     /// [`processes`](crate::LockManager::processes). The [runbook](crate::guide::runbook#rights) has the

@@ -85,6 +85,7 @@
 //! | `postgres://` | PostgreSQL | `postgres` |
 //! | `etcd://` | etcd | `etcd` |
 //! | `zookeeper://` | ZooKeeper | `zookeeper` |
+//! | `sqlite://` | a file, which the processes of one machine share | `sqlite` |
 //! | `memory://` | this process, for tests | |
 //!
 //! # Other features

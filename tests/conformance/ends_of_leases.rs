@@ -28,7 +28,8 @@ pub async fn reader_behind_a_dead_writer_enters_in_time(fixture: Fixture) {
             true => writer.kill(),
             false => writer.pause(),
         }
-        let reader = within(fixture.crash_costs(TTL) + NOISE, reader).await;
+        let costs = fixture.crash_costs(TTL) + fixture.topology().keeps_out;
+        let reader = within(costs + NOISE, reader).await;
         let reader = reader.unwrap().unwrap();
         reader.release().await.unwrap();
         holder.release().await.unwrap();

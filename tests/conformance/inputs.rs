@@ -107,6 +107,22 @@ pub fn mariadb() -> Inputs {
     }
 }
 
+/// `sqlite::bad_files` tests what may be at a path.
+pub fn sqlite() -> Inputs {
+    Inputs {
+        urls: &[
+            ("sqlite://", &["no file"]),
+            ("sqlite://:memory:", &["memory://"]),
+            ("sqlite:///tmp/x.db?mode=ro", &["no parameters"]),
+            ("sqlite:///tmp/", &["a directory"]),
+            ("sqlite:///tmp/%zz", &["hexadecimal"]),
+        ],
+        lacks_replicas: true,
+        too_long: Some(996),
+        ..Inputs::default()
+    }
+}
+
 pub fn standalone() -> Inputs {
     Inputs {
         urls: &[

@@ -76,6 +76,11 @@ fn mariadb() {
 }
 
 #[test]
+fn sqlite() {
+    play::play(Topology::sqlite());
+}
+
+#[test]
 fn standalone() {
     play::play(Topology::standalone());
 }

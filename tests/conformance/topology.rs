@@ -17,7 +17,7 @@ use lock_test_support::mariadb::MariaDb;
 use lock_test_support::postgres::Postgres;
 use lock_test_support::sentinel::Sentinels;
 use lock_test_support::server::Server;
-use lock_test_support::servers::{Memory, Pooled, Servers, Shelves};
+use lock_test_support::servers::{Memory, Pooled, Servers, Shelves, Sqlite};
 use lock_test_support::time::millis;
 use lock_test_support::zookeeper::ZooKeeper;
 
@@ -46,6 +46,8 @@ pub struct Topology {
     pub has_permits: bool,
     /// For how long a process that has died may keep its locks, beyond their ttl.
     pub outlasts: Duration,
+    /// For how long a dead waiter may keep others from sharing the lock, beyond what a grant to it costs.
+    pub keeps_out: Duration,
     /// The most servers that a client is given the addresses of.
     pub reached: usize,
     /// The longest key that the servers take, in bytes, with a prefix.
@@ -77,6 +79,7 @@ impl Topology {
             keeps: true,
             has_permits: true,
             outlasts: Duration::ZERO,
+            keeps_out: Duration::ZERO,
             reached: usize::MAX,
             longest_key: usize::MAX,
             is_virtual: false,
@@ -135,6 +138,19 @@ impl Topology {
             longest_key: 1000,
             plays: by_engine,
             ..Self::of(MariaDb::start(), inputs::mariadb())
+        }
+    }
+
+    /// A file, in which waiters look whether it is their turn.
+    pub fn sqlite() -> Self {
+        Self {
+            tells_waiters: false,
+            keeps: false,
+            // It is called after 2 s, for 3 s, and the others look every second.
+            keeps_out: millis(4000),
+            longest_key: 1000,
+            plays: by_engine,
+            ..Self::of(Sqlite::start(), inputs::sqlite())
         }
     }
 

@@ -6,7 +6,7 @@ use std::process::Command;
 /// Features that the code of an engine depends on.
 const FEATURES: [&str; 6] = ["redis", "postgres", "etcd", "zookeeper", "tls", "tracing"];
 /// Features that concern no engine.
-const OTHERS: [&[&str]; 11] = [
+const OTHERS: [&[&str]; 14] = [
     &["axum"],
     &["actix"],
     &["tonic"],
@@ -18,6 +18,9 @@ const OTHERS: [&[&str]; 11] = [
     &["store", "zookeeper"],
     &["mysql"],
     &["mysql", "tls", "tracing"],
+    &["sqlite"],
+    &["sqlite", "postgres", "tls"],
+    &["sqlite", "redis", "tracing"],
 ];
 
 fn cargo(arguments: &[&str], features: &str) -> String {
@@ -58,6 +61,9 @@ fn engine_that_is_off_brings_no_dependency() {
         ("mysql", "redis", false),
         ("etcd", "h2", true),
         ("mysql", "mysql_common", true),
+        ("store", "rusqlite", false),
+        ("redis,store,tls", "libsqlite3-sys", false),
+        ("sqlite", "libsqlite3-sys", true),
     ] {
         let packages = cargo(&tree, features);
         let found = packages

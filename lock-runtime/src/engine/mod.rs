@@ -36,6 +36,8 @@ pub(crate) mod report_pace;
 pub(crate) mod request;
 pub(crate) mod requests;
 pub(crate) mod retry;
+#[cfg(feature = "sqlite")]
+pub(crate) mod sqlite;
 #[cfg(feature = "store")]
 pub(crate) mod store;
 #[cfg(test)]
@@ -58,6 +60,7 @@ pub(crate) mod traits;
     feature = "etcd",
     feature = "mysql",
     feature = "redis",
+    feature = "sqlite",
     feature = "zookeeper"
 ))]
 pub(crate) mod url;

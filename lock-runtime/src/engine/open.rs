@@ -12,6 +12,8 @@ use crate::engine::opening::{OpenFuture, Opened, Opening};
 use crate::engine::postgres;
 #[cfg(feature = "redis")]
 use crate::engine::redis;
+#[cfg(feature = "sqlite")]
+use crate::engine::sqlite;
 #[cfg(feature = "store")]
 use crate::engine::store;
 use crate::engine::timeouts::Timeouts;
@@ -25,6 +27,10 @@ use std::sync::Arc;
 
 /// Opens the engine at a URL, whose scheme is the engine's.
 type Open = for<'a> fn(Opening<'a>, url: &'a str) -> OpenFuture<'a>;
+
+/// How errors and events name a store that users bring: the library does not know its address.
+#[cfg(feature = "store")]
+const SERVER: &str = "store";
 
 struct Entry {
     schemes: &'static [&'static str],
@@ -93,6 +99,14 @@ const ENGINES: &[Entry] = &[
         #[cfg(not(feature = "zookeeper"))]
         open: None,
     },
+    Entry {
+        schemes: &["sqlite"],
+        feature: "sqlite",
+        #[cfg(feature = "sqlite")]
+        open: Some(sqlite::open::open),
+        #[cfg(not(feature = "sqlite"))]
+        open: None,
+    },
 ];
 
 impl Config {
@@ -117,9 +131,7 @@ impl Config {
             Servers::One(url) => open_of(url)?(opening, url).await,
             Servers::Quorum(urls) => open_quorum(opening, urls).await,
             #[cfg(feature = "store")]
-            Servers::Store(store) => {
-                store::open::open(opening, store.clone(), "store").await
-            }
+            Servers::Store(store) => store::open::open(opening, store.clone(), SERVER).await,
         };
         timeouts.opened();
         opened

@@ -77,7 +77,7 @@ impl Clock {
 }
 
 #[cfg(unix)]
-fn boot_time() -> Duration {
+pub(crate) fn boot_time() -> Duration {
     use rustix::time::{ClockId, clock_gettime};
 
     // Apple's `CLOCK_MONOTONIC` counts sleep; Linux has a separate clock for that.
@@ -93,7 +93,7 @@ fn boot_time() -> Duration {
 }
 
 #[cfg(not(unix))]
-fn boot_time() -> Duration {
+pub(crate) fn boot_time() -> Duration {
     use once_cell::sync::Lazy;
     use std::time::Instant;
 

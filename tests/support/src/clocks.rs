@@ -1,14 +1,16 @@
 //! Clocks of another process that can be changed while it runs. Linux only.
 
-use std::fs::{File, Permissions};
-use std::os::unix::fs::{FileExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::Path;
 use std::process::Command;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
+
+use crate::preload::{Library, readable_directory};
 
 /// The clocks that a process can read; each can be changed independently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +61,7 @@ impl Clocks {
         steering.write();
         steering.write();
         Self {
-            library: Library::compiled(),
+            library: library(),
             directory,
             steering: Mutex::new(steering),
         }
@@ -134,36 +136,15 @@ impl Wrong {
     }
 }
 
-/// The preloaded library, shared by all clocks and deleted with the last.
-struct Library(TempDir);
-
-impl Library {
-    fn compiled() -> Arc<Self> {
-        static LIBRARY: Mutex<Weak<Library>> = Mutex::new(Weak::new());
-        let mut last = LIBRARY.lock().unwrap();
-        last.upgrade().unwrap_or_else(|| {
-            let library = Arc::new(Self(readable_directory()));
-            let source = concat!(env!("CARGO_MANIFEST_DIR"), "/src/clock.c");
-            let compiled = Command::new("cc")
-                .args(["-O2", "-shared", "-fPIC", "-o"])
-                .args([&library.path(), Path::new(source)])
-                .status();
-            assert!(compiled.expect("a C compiler is installed").success());
-            *last = Arc::downgrade(&library);
-            library
-        })
-    }
-
-    fn path(&self) -> PathBuf {
-        self.0.path().join("clock.so")
-    }
-}
-
-/// A process of another user may read what is in it.
-fn readable_directory() -> TempDir {
-    let mut directory = tempfile::Builder::new();
-    let directory = directory.permissions(Permissions::from_mode(0o755));
-    directory.prefix("lock-clocks-").tempdir().unwrap()
+/// Returns the preloaded library, which all clocks share.
+fn library() -> Arc<Library> {
+    static LIBRARY: Mutex<Weak<Library>> = Mutex::new(Weak::new());
+    let mut last = LIBRARY.lock().unwrap();
+    last.upgrade().unwrap_or_else(|| {
+        let library = Arc::new(Library::compiled("clock.c"));
+        *last = Arc::downgrade(&library);
+        library
+    })
 }
 
 fn raw() -> i64 {

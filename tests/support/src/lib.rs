@@ -3,6 +3,7 @@
 pub mod certificates;
 pub mod clocks;
 pub mod cluster;
+pub mod disk;
 pub mod etcd;
 pub mod etcd_gateway;
 pub mod exclusion;
@@ -14,6 +15,7 @@ pub mod permissions;
 pub mod pgbouncer;
 pub mod pollers;
 pub mod postgres;
+pub mod preload;
 pub mod promtool;
 pub mod proxy;
 pub mod refusing;

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::clocks::Clocks;
+use crate::disk::Disk;
 use crate::server::{signal, stop};
 use crate::time::{PATIENCE, eventually};
 
@@ -32,6 +33,13 @@ impl Worker {
     pub fn start_by<T: Fn()>(test: T, arguments: &[&str], clocks: &Clocks) -> Self {
         let mut command = again(test, arguments);
         clocks.preload(&mut command);
+        Self::run(command)
+    }
+
+    /// Like [`start`](Self::start), with this disk.
+    pub fn start_on<T: Fn()>(test: T, arguments: &[&str], disk: &Disk) -> Self {
+        let mut command = again(test, arguments);
+        disk.preload(&mut command);
         Self::run(command)
     }
 

@@ -7,10 +7,12 @@ mod postgres;
 pub(crate) mod records;
 mod redis;
 mod shelf;
+mod sqlite;
 
 pub use memory::Memory;
 pub use postgres::Pooled;
 pub use shelf::{SCHEME, Shelf, Shelves};
+pub use sqlite::Sqlite;
 
 use std::time::Duration;
 

@@ -1,0 +1,141 @@
+//! A file of SQLite.
+
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
+
+use rusqlite::{Connection, Params};
+use rustix::time::{ClockId, clock_gettime};
+use tempfile::TempDir;
+
+use super::Servers;
+use crate::server::temporary;
+use crate::time::comes_true;
+
+/// A file in a folder of its own, which is used by the library, and by the test as a foreign client.
+pub struct Sqlite {
+    folder: TempDir,
+    /// Whether locks may be left at the end.
+    pub leaves_locks: bool,
+}
+
+/// The length of a record's beginning, and those of what follows in it: see `PROTOCOL.md`.
+const HEAD: usize = 42;
+const TAKEN: usize = 18;
+const HOLDER: usize = 35;
+
+impl Sqlite {
+    pub fn start() -> Self {
+        Self {
+            folder: temporary("lock-sqlite-"),
+            leaves_locks: false,
+        }
+    }
+
+    pub fn path(&self) -> PathBuf {
+        self.folder.path().join("locks.db")
+    }
+
+    pub fn url(&self) -> String {
+        format!("sqlite://{}", self.path().display())
+    }
+
+    /// Connects as another program does that knows the tables.
+    #[track_caller]
+    pub fn client(&self) -> Connection {
+        let client = Connection::open(self.path()).unwrap();
+        client.busy_timeout(Duration::from_secs(20)).unwrap();
+        client
+    }
+
+    /// Executes a statement. Returns the number of rows that it has changed.
+    #[track_caller]
+    pub fn execute(&self, statement: &str, values: impl Params) -> usize {
+        self.client().execute(statement, values).unwrap()
+    }
+
+    /// Returns the time by the clock of the file.
+    fn time(&self) -> u64 {
+        let began = "SELECT began FROM boot";
+        let began: i64 = self
+            .client()
+            .query_row(began, (), |row| row.get(0))
+            .unwrap();
+        let boot = clock_gettime(ClockId::Boottime);
+        began as u64 + boot.tv_sec as u64 * 1_000_000 + boot.tv_nsec as u64 / 1000
+    }
+}
+
+/// Returns until when the holders of a record have the lock.
+fn leases(record: &[u8]) -> impl Iterator<Item = u64> {
+    let count = |at: usize| u16::from_be_bytes([record[at], record[at + 1]]) as usize;
+    let (taken, holders) = (count(HEAD - 4), count(HEAD - 2));
+    let holders = &record[HEAD + taken * TAKEN..][..holders * HOLDER];
+    let until = |holder: &[u8]| u64::from_be_bytes(holder[26..34].try_into().unwrap());
+    holders.chunks(HOLDER).map(until)
+}
+
+/// Returns a record that a client has written which does not use this library.
+fn of_a_thief() -> Vec<u8> {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    // The first bytes differ in all records.
+    let mut record = b"stamp of".to_vec();
+    record.extend(COUNT.fetch_add(1, Relaxed).to_be_bytes());
+    record.extend([1, 0]);
+    record.resize(HEAD - 1, 0);
+    record.push(1);
+    record.extend(*b"thief-thief-thie");
+    record.extend(1_u16.to_be_bytes());
+    record.extend(60_000_u32.to_be_bytes());
+    record.resize(HEAD + HOLDER, 0);
+    record
+}
+
+impl Servers for Sqlite {
+    fn urls_at(&self, _: &[u16]) -> Vec<String> {
+        Vec::new()
+    }
+
+    fn urls(&self) -> Vec<String> {
+        vec![self.url()]
+    }
+
+    fn delete(&self, key: &str) {
+        let delete = "DELETE FROM lock WHERE name = 'lock:' || ?1";
+        self.execute(delete, [key]);
+    }
+
+    fn steal(&self, key: &str) {
+        let steal = "UPDATE lock SET record = ?2 WHERE name = 'lock:' || ?1";
+        self.execute(steal, (key, of_a_thief()));
+    }
+
+    /// What processes have left that were killed ends with the leases.
+    fn leftovers(&self) -> Vec<String> {
+        let (client, now) = (self.client(), self.time());
+        let locks = "SELECT name, record FROM lock WHERE name NOT LIKE 'lock:::%'";
+        let mut locks = client.prepare(locks).unwrap();
+        let locks = locks.query_map((), |row| Ok((row.get(0)?, row.get(1)?)));
+        let locks = locks.unwrap().map(Result::unwrap);
+        let is_held = |(_, record): &(String, Vec<u8>)| leases(record).any(|until| until > now);
+        locks.filter(is_held).map(|(name, _)| name).collect()
+    }
+
+    fn clear(&mut self, _: usize) {
+        self.leaves_locks = true;
+    }
+}
+
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        if self.leaves_locks || std::thread::panicking() || !self.path().exists() {
+            return;
+        }
+        let mut left = Vec::new();
+        let is_clean = comes_true(|| {
+            left = self.leftovers();
+            left.is_empty()
+        });
+        assert!(is_clean, "locks are left: {left:?}");
+    }
+}
