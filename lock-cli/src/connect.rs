@@ -84,7 +84,8 @@ fn config(server: &Server) -> Result<Config, Failure> {
     let urls: Vec<_> = urls.split_whitespace().collect();
     let mut config = match urls[..] {
         [] => {
-            let message = "no lock server is named: set `LOCK_URL`, or `--url`, to a URL like `redis://127.0.0.1/`";
+            let message = "no lock server is named: set `LOCK_URL`, or `--url`, to a URL like `redis://127.0.0.1/`; \
+                           `sqlite:///var/lib/locks.db` needs no server";
             return Err(Failure::new(CONFIGURATION, message));
         }
         [url] => Config::new(url),

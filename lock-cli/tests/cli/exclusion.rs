@@ -2,6 +2,7 @@
 
 use crate::program::{code, output, text};
 use lock_test_support::server::{Server, temporary};
+use lock_test_support::servers::Sqlite;
 use std::fs;
 use std::thread;
 
@@ -10,9 +11,19 @@ const COUNT: &str = r#"read count <"$1"; sleep 0.01; echo $((count + 1)) >"$1"; 
 
 #[test]
 fn loops_over_one_file_never_interleave() {
+    let server = Server::start();
+    never_interleave(&server.url());
+}
+
+#[test]
+fn loops_under_a_lock_in_a_file_never_interleave() {
+    let file = Sqlite::start();
+    never_interleave(&file.url());
+}
+
+fn never_interleave(url: &str) {
     let runs = std::env::var("LOCK_RUNS").ok();
     let runs = runs.map_or(20, |runs| runs.parse::<u64>().unwrap());
-    let server = Server::start();
     let directory = temporary("locks-");
     let file = directory.path().join("count");
     fs::write(&file, "0\n").unwrap();
@@ -20,7 +31,7 @@ fn loops_over_one_file_never_interleave() {
     let count = || {
         for _ in 0..runs {
             let command = ["--", "sh", "-c", COUNT, "count", path];
-            let ended = output(&server.url(), "run count --wait forever", &command);
+            let ended = output(url, "run count --wait forever", &command);
             assert_eq!(code(&ended), 0, "{}", text(&ended.stderr));
         }
     };

@@ -1,11 +1,17 @@
 //! `locks ping` and `locks check`.
 
-use crate::program::{code, output, text};
+use crate::program::{code, hold_at, output, text};
 use lock_test_support::certificates::Certificates;
 use lock_test_support::postgres::Postgres;
+use lock_test_support::preload::readable_directory;
 use lock_test_support::server::{Server, temporary};
+use lock_test_support::servers::Sqlite;
 use lock_test_support::zookeeper::ZooKeeper;
 use serde_json::Value;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::Command;
 
 #[test]
 fn ping_tells_whether_locks_can_be_acquired() {
@@ -168,4 +174,94 @@ fn ensemble_with_short_sessions_is_looked_at_and_used() {
     let said = text(&ended.stderr);
     assert_eq!(code(&ended), 78, "{said}");
     assert!(said.contains("the ttl of 20s is longer"), "{said}");
+}
+
+/// A tool with a wrong URL makes no file.
+#[test]
+fn file_that_no_service_uses_is_named_as_such() {
+    let file = Sqlite::start();
+    let url = file.url();
+    for line in ["show k", "list", "processes", "ping", "check"] {
+        let ended = output(&url, line, &[]);
+        let said = text(&ended.stderr);
+        assert_eq!(code(&ended), 78, "{line}: {said}");
+        assert!(said.contains("no service has used locks in it"), "{said}");
+    }
+    assert!(!file.path().exists());
+    let mut holder = hold_at(&url, "k");
+    let shown = output(&url, "show k", &[]);
+    assert!(text(&shown.stdout).contains("held for"), "{shown:?}");
+    let ended = output(&url, "run k -- true", &[]);
+    assert_eq!(code(&ended), 75);
+    holder.order("end");
+    holder.succeeds();
+}
+
+/// Root may do anything, so it tries as another user.
+#[test]
+fn user_who_may_not_write_looks_at_locks_alone() {
+    let file = Sqlite::start();
+    let url = file.url();
+    let program = readable_directory();
+    let set_mode =
+        |path: &Path, mode| fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
+    let copy = program.path().join("locks");
+    fs::copy(env!("CARGO_BIN_EXE_locks"), &copy).unwrap();
+    set_mode(&copy, 0o755);
+    let try_as_another = |line: &str| {
+        let mut command = match rustix::process::geteuid().is_root() {
+            true => {
+                let mut command = Command::new("setpriv");
+                command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]);
+                command.arg(&copy);
+                command
+            }
+            false => Command::new(&copy),
+        };
+        let ended = command.args(line.split_whitespace()).env("LOCK_URL", &url);
+        ended.output().unwrap()
+    };
+
+    let mut holder = hold_at(&url, "k");
+    let path = file.path();
+    let folder = path.parent().unwrap();
+    for found in fs::read_dir(folder).unwrap() {
+        set_mode(&found.unwrap().path(), 0o444);
+    }
+    set_mode(folder, 0o555);
+    let shown = try_as_another("show k");
+    let refused = try_as_another("run other -- true");
+    set_mode(folder, 0o755);
+    for found in fs::read_dir(folder).unwrap() {
+        set_mode(&found.unwrap().path(), 0o644);
+    }
+    holder.order("end");
+    holder.succeeds();
+    assert_eq!(code(&shown), 0, "{}", text(&shown.stderr));
+    assert!(text(&shown.stdout).contains("held for"), "{shown:?}");
+    let said = text(&refused.stderr);
+    assert_eq!(code(&refused), 78, "{said}");
+    assert!(
+        said.contains("let its user write to the file and its directory"),
+        "{said}"
+    );
+
+    set_mode(folder, 0o700);
+    if rustix::process::geteuid().is_root() {
+        let refused = try_as_another("show k");
+        let said = text(&refused.stderr);
+        assert_eq!(code(&refused), 78, "{said}");
+        assert!(said.contains("let it read and write"), "{said}");
+    }
+}
+
+#[test]
+fn url_that_needs_no_server_is_named() {
+    let ended = output("", "ping", &[]);
+    assert_eq!(code(&ended), 78);
+    let said = text(&ended.stderr);
+    assert!(
+        said.contains("`sqlite:///var/lib/locks.db` needs no server"),
+        "{said}"
+    );
 }
