@@ -60,7 +60,7 @@ pub struct Config {
     pub(crate) credentials: Option<CredentialsSource>,
     #[cfg(feature = "redis")]
     pub(crate) sentinel_credentials: Option<(String, String)>,
-    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub(crate) create_schema: bool,
     pub(crate) check_permissions: bool,
     #[cfg(feature = "tls")]
@@ -167,7 +167,7 @@ impl Config {
             credentials: None,
             #[cfg(feature = "redis")]
             sentinel_credentials: None,
-            #[cfg(any(feature = "mysql", feature = "postgres"))]
+            #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
             create_schema: true,
             check_permissions: true,
             #[cfg(feature = "tls")]
@@ -503,10 +503,9 @@ impl Config {
         self
     }
 
-    /// With `false`, connecting to PostgreSQL never makes the schema in which locks are kept: it fails unless
-    /// the schema is there. By default it is made if the role may do that. A migration tool can make it with
-    /// the statements of `postgres::schema` or `mysql::TABLE`; the same holds for the table of MySQL. Nor does
-    /// `sqlite://` make a file then.
+    /// With `false`, connecting never makes the schema in which PostgreSQL keeps locks, the table of MySQL or the
+    /// file of SQLite: it fails unless that is there. By default it is made if the user may do that. A
+    /// migration tool can make the first two with the statements of `postgres::schema` and `mysql::TABLE`.
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub fn create_schema(mut self, create: bool) -> Self {
         self.create_schema = create;

@@ -9,6 +9,7 @@ use rustix::time::{ClockId, clock_gettime};
 use tempfile::TempDir;
 
 use super::Servers;
+use super::records::{leases, of_a_thief};
 use crate::server::temporary;
 use crate::time::comes_true;
 
@@ -18,11 +19,6 @@ pub struct Sqlite {
     /// Whether locks may be left at the end.
     pub leaves_locks: bool,
 }
-
-/// The length of a record's beginning, and those of what follows in it: see `PROTOCOL.md`.
-const HEAD: usize = 42;
-const TAKEN: usize = 18;
-const HOLDER: usize = 35;
 
 impl Sqlite {
     pub fn start() -> Self {
@@ -64,31 +60,6 @@ impl Sqlite {
         let boot = clock_gettime(ClockId::Boottime);
         began as u64 + boot.tv_sec as u64 * 1_000_000 + boot.tv_nsec as u64 / 1000
     }
-}
-
-/// Returns until when the holders of a record have the lock.
-fn leases(record: &[u8]) -> impl Iterator<Item = u64> {
-    let count = |at: usize| u16::from_be_bytes([record[at], record[at + 1]]) as usize;
-    let (taken, holders) = (count(HEAD - 4), count(HEAD - 2));
-    let holders = &record[HEAD + taken * TAKEN..][..holders * HOLDER];
-    let until = |holder: &[u8]| u64::from_be_bytes(holder[26..34].try_into().unwrap());
-    holders.chunks(HOLDER).map(until)
-}
-
-/// Returns a record that a client has written which does not use this library.
-fn of_a_thief() -> Vec<u8> {
-    static COUNT: AtomicU64 = AtomicU64::new(0);
-    // The first bytes differ in all records.
-    let mut record = b"stamp of".to_vec();
-    record.extend(COUNT.fetch_add(1, Relaxed).to_be_bytes());
-    record.extend([1, 0]);
-    record.resize(HEAD - 1, 0);
-    record.push(1);
-    record.extend(*b"thief-thief-thie");
-    record.extend(1_u16.to_be_bytes());
-    record.extend(60_000_u32.to_be_bytes());
-    record.resize(HEAD + HOLDER, 0);
-    record
 }
 
 impl Servers for Sqlite {
