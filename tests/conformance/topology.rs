@@ -60,6 +60,9 @@ pub struct Topology {
     pub plays: fn(&Case) -> bool,
 }
 
+/// The first waiter is called after 2 s, for 3 s, and the others look every second.
+const OF_STORES: Duration = millis(4000);
+
 /// PostgreSQL starts two processes for each manager of a case, and both compile all functions.
 const OF_POSTGRES: u32 = 2;
 
@@ -135,6 +138,7 @@ impl Topology {
             alone: Some(|| Box::new(MariaDb::start())),
             faults: LASTING,
             keeps: false,
+            keeps_out: OF_STORES,
             longest_key: 1000,
             plays: by_engine,
             ..Self::of(MariaDb::start(), inputs::mariadb())
@@ -146,8 +150,7 @@ impl Topology {
         Self {
             tells_waiters: false,
             keeps: false,
-            // It is called after 2 s, for 3 s, and the others look every second.
-            keeps_out: millis(4000),
+            keeps_out: OF_STORES,
             longest_key: 1000,
             plays: by_engine,
             ..Self::of(Sqlite::start(), inputs::sqlite())

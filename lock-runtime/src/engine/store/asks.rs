@@ -16,8 +16,8 @@ use uuid::Uuid;
 
 /// How long one look may take.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How many texts are kept.
-const KEPT: usize = 32;
+/// How many bytes of texts are kept.
+const KEPT: usize = 32 << 10;
 
 impl Core {
     /// Reports what is asked from now on, until the engine is dropped.
@@ -51,14 +51,23 @@ async fn look(core: Weak<Core>) {
 }
 
 impl StoreEngine {
+    /// Writes the texts that other calls add meanwhile together with this one: a body that many wait for has
+    /// many answers at once.
     pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
         let core = &self.core;
+        let own = core.listening.outgoing.add(text);
+        let _turn = core.turn(&core.keys.asks, deadline).await?;
+        let texts = core.listening.outgoing.texts();
+        if !texts.iter().any(|(number, _)| *number == own.number) {
+            return Ok(());
+        }
         let add = |present: &Loaded| {
-            let mut texts = Texts::read(present);
-            texts.add(text);
-            texts.encode()
+            let mut all = Texts::read(present);
+            texts.iter().for_each(|(_, text)| all.add(text));
+            all.encode()
         };
         core.rewrite(&core.keys.asks, add, deadline).await?;
+        core.listening.outgoing.remove(&texts);
         core.listening.hurry();
         Ok(())
     }
@@ -97,7 +106,12 @@ impl Texts {
     fn add(&mut self, text: &str) {
         self.count = self.count.saturating_add(1);
         self.last.push(text.into());
-        let more = self.last.len().saturating_sub(KEPT);
+        let mut length = 0;
+        let kept = self.last.iter().rev().take_while(|text| {
+            length += text.len();
+            length <= KEPT
+        });
+        let more = self.last.len() - kept.count().max(1);
         self.last.drain(..more);
     }
 

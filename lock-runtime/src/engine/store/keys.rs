@@ -1,13 +1,14 @@
 //! The names of records: a lock's is its own. No key of a lock begins with a colon, so the others do.
 
 use crate::process::ProcessId;
+use std::sync::Arc;
 
 /// The longest name of a record in bytes, which every store is expected to take.
 const MAX_NAME: usize = 1000;
 
 /// The names of one prefix.
 pub(crate) struct Keys {
-    pub(crate) asks: String,
+    pub(crate) asks: Arc<str>,
     /// What the names of reports begin with.
     pub(crate) reports: String,
     /// What all begin with that are no locks.
@@ -17,7 +18,7 @@ pub(crate) struct Keys {
 impl Keys {
     pub(crate) fn new(prefix: &str) -> Keys {
         Keys {
-            asks: format!("{prefix}::asks"),
+            asks: format!("{prefix}::asks").into(),
             reports: format!("{prefix}::process:"),
             others: format!("{prefix}:"),
         }

@@ -14,12 +14,14 @@ pub(crate) mod machine;
 mod model_tests;
 pub(crate) mod observer;
 pub(crate) mod open;
+pub(crate) mod outgoing;
 mod ping;
 pub(crate) mod record;
 mod reports;
 pub(crate) mod run;
 pub(crate) mod schedule;
 mod take;
+pub(crate) mod turns;
 mod view;
 
 use crate::engine::requests::{answer_operations, answer_requests};

@@ -6,6 +6,7 @@ use crate::engine::store::bells::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::KnownLocks;
 use crate::engine::store::run::Core;
+use crate::engine::store::turns::Turns;
 use crate::error::LockError;
 use crate::own_store::Store;
 use crate::util::sync::Mutex;
@@ -30,6 +31,7 @@ pub(crate) async fn open(
         process: opening.process,
         waiting: Mutex::default(),
         hearing: Hearing::default(),
+        turns: Turns::default(),
     });
     let engine = StoreEngine {
         core,

@@ -11,6 +11,7 @@ use crate::engine::store::machine::{Command, Judge, Reply};
 use crate::engine::store::observer::{Seen, ServerClock};
 use crate::engine::store::record::{Record, Unreadable};
 use crate::engine::store::schedule::Looks;
+use crate::engine::store::turns::Turns;
 use crate::engine::token::Token;
 use crate::own_store::{Loaded, Store, StoreError, Swapped, Version};
 use crate::process::ProcessId;
@@ -48,6 +49,7 @@ pub(crate) struct Core {
     /// The claims that wait.
     pub(crate) waiting: Mutex<HashMap<Token, Looks>>,
     pub(crate) hearing: Hearing,
+    pub(crate) turns: Turns,
 }
 
 /// What a command begins with.
@@ -69,6 +71,7 @@ impl Core {
         start: Start,
         deadline: Instant,
     ) -> Result<Reply, EngineError> {
+        let _turn = self.turn(name, deadline).await?;
         let mut known = self.known.get(name);
         let now = self.clock.now();
         let is_recent = |sent: Timestamp| now.elapsed_since(sent) < RECENT;

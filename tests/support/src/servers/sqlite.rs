@@ -1,7 +1,6 @@
 //! A file of SQLite.
 
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use rusqlite::{Connection, Params};
