@@ -503,8 +503,8 @@ impl Config {
         self
     }
 
-    /// With `false`, connecting never makes the schema in which PostgreSQL keeps locks, the table of MySQL or the
-    /// file of SQLite: it fails unless that is there. By default it is made if the user may do that. A
+    /// With `false`, connecting never makes the schema in which PostgreSQL keeps locks, the table of MySQL or
+    /// the file of SQLite: it fails unless that is there. By default it is made if the user may do that. A
     /// migration tool can make the first two with the statements of `postgres::schema` and `mysql::TABLE`.
     #[cfg(any(feature = "mysql", feature = "postgres", feature = "sqlite"))]
     pub fn create_schema(mut self, create: bool) -> Self {

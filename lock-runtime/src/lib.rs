@@ -83,6 +83,7 @@
 //! | `redis-sentinel://`, `redis-cluster://` | the master that Sentinels name; a Redis Cluster | `redis`, by default |
 //! | [`Config::quorum`] | a majority of independent deployments (Redlock) | `redis`, by default |
 //! | `postgres://` | PostgreSQL | `postgres` |
+//! | `mysql://`, `mariadb://` | MySQL or MariaDB | `mysql` |
 //! | `etcd://` | etcd | `etcd` |
 //! | `zookeeper://` | ZooKeeper | `zookeeper` |
 //! | `sqlite://` | a file, which the processes of one machine share | `sqlite` |
@@ -92,7 +93,7 @@
 //!
 //! | feature | adds |
 //! | --- | --- |
-//! | `tls` | `rediss://`, `etcds://`, `zookeepers://` and `sslmode`, with the public certificate authorities or your own |
+//! | `tls` | `rediss://`, `etcds://`, `zookeepers://`, `sslmode` and `ssl-mode`, with the public certificate authorities or your own |
 //! | `axum`, `actix` | [`LockError`] as a response: 423 with `Retry-After`, 503 or 500, as problem+json |
 //! | `tonic` | [`LockError`] as a gRPC status: `ABORTED`, `UNAVAILABLE` or `INTERNAL` |
 //! | `tracing` | spans for each hold and for each wait, and events for lost leases, outages and unsafe servers |

@@ -63,8 +63,8 @@ pub trait Store: Send + Sync + 'static {
     }
 }
 
-/// Bells by which processes wake one another. They are hints: one that is lost costs a waiter half a second at
-/// the most.
+/// Bells by which processes wake one another. They are hints: one that is lost costs a waiter half a second
+/// at the most.
 pub trait Bells: Send + Sync {
     /// Rings `bell`, from now on, whenever a process [rings](Self::ring) for that name, which is of lowercase
     /// letters and digits. It does not block.

@@ -56,7 +56,8 @@ impl StoreEngine {
     pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
         let core = &self.core;
         let own = core.listening.outgoing.add(text);
-        let _turn = core.turn(&core.keys.asks, deadline).await?;
+        let turn = core.turns.take(core.io, &core.keys.asks, deadline);
+        let _turn = turn.await?;
         let texts = core.listening.outgoing.texts();
         if !texts.iter().any(|(number, _)| *number == own.number) {
             return Ok(());

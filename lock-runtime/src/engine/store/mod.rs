@@ -4,7 +4,8 @@
 //! A write that comes late does no harm, since versions never come again.
 
 mod asks;
-pub(crate) mod bells;
+mod bells;
+pub(crate) mod hearing;
 pub(crate) mod keys;
 pub(crate) mod known;
 pub(crate) mod listening;

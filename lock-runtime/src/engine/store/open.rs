@@ -2,7 +2,7 @@
 
 use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::store::StoreEngine;
-use crate::engine::store::bells::Hearing;
+use crate::engine::store::hearing::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::KnownLocks;
 use crate::engine::store::run::Core;

@@ -3,7 +3,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EventHandler;
-use crate::engine::store::bells::Hearing;
+use crate::engine::store::hearing::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::{Known, KnownLocks};
 use crate::engine::store::listening::Listening;
@@ -71,7 +71,7 @@ impl Core {
         start: Start,
         deadline: Instant,
     ) -> Result<Reply, EngineError> {
-        let _turn = self.turn(name, deadline).await?;
+        let _turn = self.turns.take(self.io, name, deadline).await?;
         let mut known = self.known.get(name);
         let now = self.clock.now();
         let is_recent = |sent: Timestamp| now.elapsed_since(sent) < RECENT;

@@ -2,7 +2,7 @@
 //! and try again.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::store::run::Core;
+use crate::util::io_thread::IoThread;
 use crate::util::sync::Mutex;
 use std::collections::HashMap;
 use std::sync::{Arc, Weak};
@@ -17,6 +17,20 @@ const MANY: usize = 256;
 pub(crate) struct Turns(Mutex<HashMap<Arc<str>, Weak<AsyncMutex<()>>>>);
 
 impl Turns {
+    /// Waits until no other request for that lock is under way.
+    pub(crate) async fn take(
+        &self,
+        io: IoThread,
+        name: &Arc<str>,
+        deadline: Instant,
+    ) -> Result<OwnedMutexGuard<()>, EngineError> {
+        let turn = self.of(name).lock_owned();
+        io.timeout_at(deadline, turn).await.map_err(|_| {
+            let words = "other requests for the lock took all of the time";
+            EngineError::new(EngineErrorKind::NotReady, words)
+        })
+    }
+
     fn of(&self, name: &Arc<str>) -> Arc<AsyncMutex<()>> {
         let mut turns = self.0.lock();
         if let Some(turn) = turns.get(name).and_then(Weak::upgrade) {
@@ -28,20 +42,5 @@ impl Turns {
         let turn = Arc::default();
         turns.insert(name.clone(), Arc::downgrade(&turn));
         turn
-    }
-}
-
-impl Core {
-    /// Waits until no other request for that lock is under way.
-    pub(crate) async fn turn(
-        &self,
-        name: &Arc<str>,
-        deadline: Instant,
-    ) -> Result<OwnedMutexGuard<()>, EngineError> {
-        let turn = self.turns.of(name).lock_owned();
-        self.io.timeout_at(deadline, turn).await.map_err(|_| {
-            let words = "other requests for the lock took all of the time";
-            EngineError::new(EngineErrorKind::NotReady, words)
-        })
     }
 }

@@ -16,8 +16,8 @@ use tokio::sync::{mpsc, oneshot};
 /// How many requests go together at the most.
 const MOST: usize = 128;
 
-/// How long a reply may take at least: longer than a statement waits for a row, or a lock on one row would end
-/// the connection of all.
+/// How long a reply may take at least: longer than a statement waits for a row, or a lock on one row would
+/// end the connection of all.
 const MIN_SILENCE: Duration = Duration::from_millis(1500);
 
 /// A connection, which ends when it is dropped.

@@ -72,14 +72,14 @@ impl ServerError {
     pub(crate) fn kind(&self) -> EngineErrorKind {
         match self.code {
             _ if self.is_read_only() => EngineErrorKind::NotReady,
-            // A wait for a row or a table, a deadlock, too many connections, a full disk or table, a node that
-            // is not in its cluster, a commit that it did not certify, a thread to kill that is gone or is
-            // another user's.
+            // A wait for a row or a table, a deadlock, too many connections, a full disk or table, a node
+            // that is not in its cluster, a commit that it did not certify, a thread to kill that is gone or
+            // is another user's.
             1205 | 1213 | 1040 | 1203 | 1226 | 1021 | 1114 | 1047 | 3101 | 1094 | 1095 => {
                 EngineErrorKind::NotReady
             }
-            // Rights, a user, a host, a database, a table or columns, a name that is too long, `binlog_format`,
-            // TLS that is demanded.
+            // Rights, a user, a host, a database, a table or columns, a name that is too long,
+            // `binlog_format`, TLS that is demanded.
             1044 | 1045 | 1049 | 1054 | 1071 | 1130 | 1142 | 1143 | 1146 | 1227 | 1406 | 1665
             | 1698 | 3159 => EngineErrorKind::Rejected,
             _ => EngineErrorKind::Indeterminate,

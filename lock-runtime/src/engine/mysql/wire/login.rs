@@ -113,7 +113,7 @@ impl Proof<'_> {
         })?;
         match answer.data() {
             Some(ASKS_FOR_KEY) if !self.trusts_key => Err(Failure::Unfit(
-                "the server has not cached the password, which would be sent by a key that anybody in between may \
+                "the server has not cached the password, which would be sent by a key that an attacker in between may \
                  have sent: use `ssl-mode=required`, a Unix socket, or, where no attacker can be, \
                  `get-server-public-key=true`"
                     .to_owned(),
