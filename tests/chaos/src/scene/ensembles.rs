@@ -66,7 +66,7 @@ pub fn late_claims() -> Setting {
 pub fn claims_cut_off() -> Setting {
     in_zookeeper(Setting {
         workload: Workload {
-            tasks: 8,
+            tasks: 3,
             calls: vec![CallKind::Waits, CallKind::Guard, CallKind::TriesOnce],
             wait_ms: Some(5000),
             ..short()
