@@ -202,7 +202,7 @@ impl MariaDb {
             gone || self.try_query("SELECT 1").is_ok()
         });
         self.process = Some(process);
-        let log = std::fs::read_to_string(self.directory.path().join("log"));
+        let log = std::fs::read_to_string(self.directory.path().join("log.err"));
         assert!(answers && !gone, "{}", log.unwrap_or_default());
     }
 
@@ -212,7 +212,7 @@ impl MariaDb {
         server.arg(option("init-file", path.join("data").join(FIRST)));
         server.arg(option("datadir", path.join("data")));
         server.arg(option("socket", self.socket()));
-        server.arg(option("log-error", path.join("log")));
+        server.arg(option("log-error", path.join("log.err")));
         server.arg(option("port", self.port.to_string()));
         server.args([
             "--bind-address=127.0.0.1",
