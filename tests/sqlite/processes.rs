@@ -16,7 +16,7 @@ use lock_test_support::worker::{Worker, arguments, block_on, report_event};
 const PROCESSES: u64 = 6;
 const TTL: Duration = millis(700);
 /// How often a process is killed or stopped. `LOCK_KILLS` sets the number.
-const KILLS: usize = 12;
+const KILLS: usize = 8;
 
 /// Returns microseconds of a clock that all processes share.
 fn time() -> u64 {

@@ -25,6 +25,7 @@ async fn is_lost_once(replace: impl FnOnce(&Sqlite)) {
     assert!(first.lock("row").try_acquire().await.unwrap().is_none());
     let error = guard.fencing_token().await.unwrap_err();
     assert!(error.is_lost(), "{error}");
+    drop(guard);
     assert!(next.is_valid());
     next.release().await.unwrap();
     let again = first.lock("row").acquire().await.unwrap();

@@ -34,7 +34,11 @@ pub(crate) struct Database<'a> {
 }
 
 impl<'a> Database<'a> {
-    pub(crate) fn open(file: &'a File) -> std::result::Result<Database<'a>, StoreError> {
+    /// `began`: what an earlier file has said of this boot. A new one goes on with it.
+    pub(crate) fn open(
+        file: &'a File,
+        began: &mut Option<u64>,
+    ) -> std::result::Result<Database<'a>, StoreError> {
         let path = &file.path;
         if let Some(network) = network_of(path) {
             return Err(StoreError::denied(format!(
@@ -63,12 +67,13 @@ impl<'a> Database<'a> {
             )));
         }
         // A reader who may not write goes by what it observes.
-        let began = Boot::present().and_then(|boot| began_at(&connection, &boot).ok());
+        let found = Boot::present().and_then(|boot| began_at(&connection, &boot, *began).ok());
+        *began = found.or(*began);
         Ok(Database {
             file,
             connection,
             files: Files::of(path),
-            began,
+            began: found,
         })
     }
 
@@ -157,7 +162,7 @@ fn prepare(connection: &Connection) -> Result<std::result::Result<(), &'static s
 
 /// Returns when the present boot began, in microseconds since 1970: as the wall clock showed it to the first
 /// process of this boot, but not before an earlier boot.
-fn began_at(connection: &Connection, boot: &Boot) -> Result<u64> {
+fn began_at(connection: &Connection, boot: &Boot, known: Option<u64>) -> Result<u64> {
     let select = || {
         let began = "SELECT began FROM boot WHERE id = ?1";
         let began = connection.query_row(began, [&boot.id], |row| row.get::<_, i64>(0));
@@ -168,8 +173,9 @@ fn began_at(connection: &Connection, boot: &Boot) -> Result<u64> {
     }
     let insert = "INSERT INTO boot SELECT ?1, max(?2, coalesce(max(began), 0)) FROM boot WHERE true
         ON CONFLICT DO NOTHING";
-    let by_wall_clock = began(boot_time()).as_micros() as i64;
-    connection.execute(insert, (&boot.id, by_wall_clock))?;
+    let by_wall_clock = || began(boot_time()).as_micros() as u64;
+    let began = known.unwrap_or_else(by_wall_clock) as i64;
+    connection.execute(insert, (&boot.id, began))?;
     connection.execute("DELETE FROM boot WHERE id <> ?1", [&boot.id])?;
     Ok(select()?.unwrap_or_default().max(0) as u64)
 }

@@ -85,9 +85,9 @@ impl Job {
 }
 
 fn run(file: &File, queue: &Receiver<Job>) {
-    let mut jobs = Vec::new();
+    let (mut jobs, mut began) = (Vec::new(), None);
     while wait(queue, &mut jobs) {
-        if let Err(error) = serve(file, queue, &mut jobs) {
+        if let Err(error) = serve(file, &mut began, queue, &mut jobs) {
             jobs.drain(..).for_each(|job| job.fail(&error));
         }
     }
@@ -103,8 +103,13 @@ fn wait(queue: &Receiver<Job>, jobs: &mut Vec<Job>) -> bool {
 }
 
 /// Does jobs until the file must be opened anew. An error is that of the jobs that are left.
-fn serve(file: &File, queue: &Receiver<Job>, jobs: &mut Vec<Job>) -> Result<(), StoreError> {
-    let database = Database::open(file)?;
+fn serve(
+    file: &File,
+    began: &mut Option<u64>,
+    queue: &Receiver<Job>,
+    jobs: &mut Vec<Job>,
+) -> Result<(), StoreError> {
+    let database = Database::open(file, began)?;
     let mut statements = Statements::of(&database).map_err(|error| file.refused(&error))?;
     while statements.are_usable && wait(queue, jobs) && !database.is_replaced() {
         work(&mut statements, jobs);
