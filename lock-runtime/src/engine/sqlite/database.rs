@@ -7,6 +7,7 @@ use crate::engine::sqlite::file_system::network_of;
 use crate::own_store::StoreError;
 use crate::util::clock::boot_time;
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Result};
+use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -52,7 +53,8 @@ impl<'a> Database<'a> {
         let mut connection = Connection::open_with_flags(path, flags).map_err(refused)?;
         // It does not wait for two processes that want the same.
         connection.busy_timeout(Duration::ZERO).map_err(refused)?;
-        let (mut tries, mut pause) = (0, pausing(file.patience));
+        Patience::begin(file.patience);
+        let mut tries = 0;
         let prepared = loop {
             match prepare(&connection) {
                 Err(error) if is_busy(&error) && pause(tries) => tries += 1,
@@ -89,23 +91,51 @@ impl<'a> Database<'a> {
     }
 }
 
-/// Returns a function that pauses once more, and returns `false` when the pauses have lasted for that time.
-/// It then gives up sooner for a while, so that callers learn the reason before they leave.
-fn pausing(patience: Duration) -> impl FnMut(i32) -> bool + Send {
-    let (mut begun, mut limit) = (Instant::now(), patience);
-    let mut gave_up: Option<Instant> = None;
-    move |pauses| {
+/// How long a request waits for another process. SQLite calls a function without surroundings.
+struct Patience {
+    longest: Duration,
+    begun: Instant,
+    limit: Duration,
+    gave_up: Option<Instant>,
+}
+
+thread_local! {
+    /// Each file has a thread of its own.
+    static PATIENCE: Cell<Option<Patience>> = const { Cell::new(None) };
+}
+
+impl Patience {
+    fn begin(longest: Duration) {
+        PATIENCE.set(Some(Patience {
+            longest,
+            begun: Instant::now(),
+            limit: longest,
+            gave_up: None,
+        }));
+    }
+
+    /// Pauses once more. Returns `false` when the pauses have lasted for that time. It then gives up sooner
+    /// for a while, so that callers learn the reason before they leave.
+    fn pause(&mut self, pauses: i32) -> bool {
         if pauses == 0 {
-            let is_known = gave_up.is_some_and(|at| at.elapsed() < REMEMBERED);
-            (begun, limit) = (Instant::now(), if is_known { SOON } else { patience });
+            let is_known = self.gave_up.is_some_and(|at| at.elapsed() < REMEMBERED);
+            self.begun = Instant::now();
+            self.limit = if is_known { SOON } else { self.longest };
         }
         thread::sleep((SHORTEST * (1 << pauses.clamp(0, 5))).min(LONGEST));
-        let goes_on = begun.elapsed() < limit;
+        let goes_on = self.begun.elapsed() < self.limit;
         if !goes_on {
-            gave_up = Some(Instant::now());
+            self.gave_up = Some(Instant::now());
         }
         goes_on
     }
+}
+
+fn pause(pauses: i32) -> bool {
+    let mut patience = PATIENCE.take();
+    let goes_on = patience.as_mut().is_some_and(|it| it.pause(pauses));
+    PATIENCE.set(patience);
+    goes_on
 }
 
 /// Makes the tables in a new file. Returns what is wrong with one of another program, which is left as it is.
