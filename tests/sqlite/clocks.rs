@@ -13,7 +13,7 @@ const TTL: Duration = millis(2000);
 
 /// Each order is a try by a process that has just come.
 #[test]
-fn process() {
+pub fn process() {
     let Some(arguments) = arguments() else { return };
     block_on(async {
         loop {

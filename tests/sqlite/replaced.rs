@@ -4,8 +4,10 @@ use std::fs;
 
 use lock_runtime::LockManager;
 
-use lock_test_support::servers::Sqlite;
+use super::clocks;
+use lock_test_support::servers::{Servers, Sqlite};
 use lock_test_support::time::{patient, soon};
+use lock_test_support::worker::Worker;
 
 /// Two processes, of which the first holds a lock, and both have used the file.
 async fn two(file: &Sqlite) -> [LockManager; 2] {
@@ -69,23 +71,23 @@ async fn locks_of_a_replaced_file_are_lost() {
     .await;
 }
 
-/// Such as by a program that deletes old files. Processes that do not share it would not see each other.
-#[tokio::test]
+/// Such as by a program that deletes old files. A process that comes then makes a new one, and would not see
+/// what others write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn locks_outlast_the_index_of_the_log() {
-    let file = Sqlite::start();
-    let locks = two(&file).await;
-    let [first, second] = &locks;
-    let guard = first.lock("row").acquire().await.unwrap();
+    let mut file = Sqlite::start();
+    file.clear(0);
+    let locks = LockManager::connect(patient(file.url())).await.unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
     delete(&file, "-shm");
-    assert!(second.lock("row").try_acquire().await.unwrap().is_none());
-    let third = LockManager::connect(patient(file.url())).await.unwrap();
-    assert!(third.lock("row").try_acquire().await.unwrap().is_none());
+    let mut newcomer = Worker::start(clocks::process, &[&file.url()]);
+    assert_eq!(newcomer.expect("held"), "false");
     guard.fencing_token().await.unwrap();
     guard.release().await.unwrap();
-    let next = third.lock("row").acquire().await.unwrap();
-    assert!(first.lock("row").try_acquire().await.unwrap().is_none());
-    next.release().await.unwrap();
-    for locks in locks.into_iter().chain([third]) {
-        locks.shutdown().await;
-    }
+    newcomer.order("again");
+    assert_eq!(newcomer.expect("held"), "true");
+    assert!(locks.lock("row").try_acquire().await.unwrap().is_none());
+    newcomer.order("again");
+    assert_eq!(newcomer.expect("held"), "true");
+    locks.shutdown().await;
 }
