@@ -48,8 +48,8 @@ fn invalid_arguments_are_named() {
         ),
         (
             "actix_orders",
-            ["--lock", "mysql://there"],
-            "scheme `mysql://` is not known",
+            ["--lock", "mongodb://there"],
+            "scheme `mongodb://` is not known",
         ),
         (
             "tonic_orders",
