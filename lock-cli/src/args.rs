@@ -11,7 +11,7 @@ A lock is stuck:
   locks revoke order:42 --reason \"stuck since 3:05\"   asks the holder to stop
   locks list --longer-than 10m; locks processes       what else is held, and by whom
 
-URLs: redis://HOST/DATABASE, redis-sentinel://, redis-cluster://, postgres://, etcd://, zookeeper://, sqlite:///FILE,
+URLs: redis://HOST/DATABASE, redis-sentinel://, redis-cluster://, postgres://, mysql://, etcd://, zookeeper://, sqlite:///FILE,
 memory://; with TLS rediss:// and so on. Durations: 500ms, 10s, 2m.
 
 Exit codes: 0 done, 1 warnings of `check`, 2 wrong arguments or nothing was done, 69 the server is unavailable, 74 the output

@@ -136,7 +136,7 @@ fn missing_servers_and_wrong_arguments_have_codes() {
     let command = ["--", "true"];
     exits(&url, "run k", &command, 69, "refused");
     exits("", "run k", &command, 78, "`LOCK_URL`");
-    exits("mysql://there", "run k", &command, 78, "`mysql://`");
+    exits("mongodb://there", "run k", &command, 78, "`mongodb://`");
     for wrong in ["run k --", "run -- true", "run k --permits 0 -- true"] {
         let ended = output("memory://", wrong, &[]);
         assert_eq!(code(&ended), 2, "{wrong}: {}", text(&ended.stderr));
