@@ -56,8 +56,7 @@ impl StoreEngine {
     pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
         let core = &self.core;
         let own = core.listening.outgoing.add(text);
-        let turn = core.turns.take(core.io, &core.keys.asks, deadline);
-        let _turn = turn.await?;
+        let _turn = core.turns.take(core.io, &core.keys.asks).await;
         let texts = core.listening.outgoing.texts();
         if !texts.iter().any(|(number, _)| *number == own.number) {
             return Ok(());

@@ -71,7 +71,7 @@ impl Core {
         start: Start,
         deadline: Instant,
     ) -> Result<Reply, EngineError> {
-        let _turn = self.turns.take(self.io, name, deadline).await?;
+        let _turn = self.turns.take(self.io, name).await;
         let mut known = self.known.get(name);
         let now = self.clock.now();
         let is_recent = |sent: Timestamp| now.elapsed_since(sent) < RECENT;

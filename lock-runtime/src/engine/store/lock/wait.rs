@@ -28,7 +28,7 @@ impl StoreEngine {
         let reply = match looked {
             None => core.run(name, waits, Start::New, deadline).await?,
             Some(looks) => {
-                let _turn = core.turns.take(core.io, name, deadline).await?;
+                let _turn = core.turns.take(core.io, name).await;
                 let mut known = core.known.get(name);
                 core.load(name, &mut known, deadline).await?;
                 if let Some(left) = self.granted(&known, token, looks.asked) {
