@@ -274,7 +274,7 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C53",
         patch: "c53-min-hold-ends-by-expiry",
-        finder: ServerTest("conformance::standalone end_of_min_hold_reaches_next_process_at_once"),
+        finder: ServerTest("conformance::etcd end_of_min_hold_reaches_next_process_at_once"),
     },
     Class {
         name: "C54",
