@@ -272,11 +272,6 @@ pub const CLASSES: &[Class] = &[
         finder: Scene("places_deleted"),
     },
     Class {
-        name: "C53",
-        patch: "c53-min-hold-ends-by-expiry",
-        finder: ServerTest("conformance::etcd end_of_min_hold_reaches_next_process_at_once"),
-    },
-    Class {
         name: "C54",
         patch: "c54-silence-is-found-by-chance",
         finder: Scene("stopped_writers"),
