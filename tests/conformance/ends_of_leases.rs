@@ -26,7 +26,7 @@ pub async fn reader_behind_a_dead_writer_enters_in_time(fixture: Fixture) {
         use_others(fixture.other(), &row).await;
         match is_killed {
             true => writer.kill(),
-            false => writer.pause(),
+            false => fixture.stop(&writer),
         }
         let costs = fixture.crash_costs(TTL) + fixture.topology().keeps_out;
         let reader = within(costs + NOISE, reader).await;

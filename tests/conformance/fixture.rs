@@ -12,6 +12,7 @@ use lock_test_support::manager::connected;
 use lock_test_support::proxy::Proxy;
 use lock_test_support::servers::{Network, SCHEME, Servers, Shelf};
 use lock_test_support::time::{PATIENCE, millis, patient, soon};
+use lock_test_support::worker::Worker;
 
 /// How long a server may not reply to a manager over a network that fails.
 pub const COMMAND_TIMEOUT: Duration = millis(700);
@@ -261,6 +262,11 @@ impl Fixture {
 
     pub fn has_permits(&self) -> bool {
         self.topology().has_permits
+    }
+
+    /// Freezes a process, at a moment at which that keeps no other one out.
+    pub fn stop(&self, worker: &Worker) {
+        self.topology().servers.stop(worker);
     }
 
     /// Deletes the lock as a foreign client. Returns `false` if the topology has no such clients.

@@ -20,6 +20,7 @@ use crate::clocks::Clocks;
 use crate::proxy::Proxy;
 use crate::server::Server;
 use crate::time::{millis, soon};
+use crate::worker::Worker;
 
 /// How long a process may need to connect again, and to repeat what was not answered.
 pub const AGAIN: Duration = millis(6000);
@@ -74,6 +75,11 @@ pub trait Servers: Send + Sync {
 
     /// Ends the parting of servers.
     fn rejoin(&mut self) {}
+
+    /// Freezes a process that uses the servers, at a moment at which that keeps no other one out.
+    fn stop(&self, worker: &Worker) {
+        worker.pause();
+    }
 
     /// Returns the connected clients of a server, each with ` addr=127.0.0.1:` and its port.
     fn clients(&self, number: usize) -> Vec<String> {

@@ -11,6 +11,7 @@ use super::Servers;
 use super::records::{leases, of_a_thief};
 use crate::server::temporary;
 use crate::time::comes_true;
+use crate::worker::Worker;
 
 /// A file in a folder of its own, which is used by the library, and by the test as a foreign client.
 pub struct Sqlite {
@@ -68,6 +69,14 @@ impl Servers for Sqlite {
 
     fn urls(&self) -> Vec<String> {
         vec![self.url()]
+    }
+
+    /// While it writes, no other process can.
+    fn stop(&self, worker: &Worker) {
+        let client = self.client();
+        client.execute_batch("BEGIN IMMEDIATE").unwrap();
+        worker.pause();
+        client.execute_batch("COMMIT").unwrap();
     }
 
     fn delete(&self, key: &str) {

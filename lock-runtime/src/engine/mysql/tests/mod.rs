@@ -1,5 +1,7 @@
 //! What people see of the locks and do to them, on a real server, and what the table promises as a store.
 
+mod replies;
+
 use crate::engine::tests::registry::{SHARED, run};
 use crate::engine::tests::topology::Topology;
 use lock_test_support::mariadb::MariaDb;

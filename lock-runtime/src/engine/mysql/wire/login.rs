@@ -28,7 +28,7 @@ pub(crate) struct LoggedIn {
 }
 
 /// What replies rely on. `CLIENT_FOUND_ROWS` would count rows that a statement does not change.
-const FLAGS: CapabilityFlags = CapabilityFlags::CLIENT_PROTOCOL_41
+pub(crate) const FLAGS: CapabilityFlags = CapabilityFlags::CLIENT_PROTOCOL_41
     .union(CapabilityFlags::CLIENT_SECURE_CONNECTION)
     .union(CapabilityFlags::CLIENT_LONG_PASSWORD)
     .union(CapabilityFlags::CLIENT_TRANSACTIONS)

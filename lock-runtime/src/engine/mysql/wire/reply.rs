@@ -2,7 +2,7 @@
 
 use crate::engine::mysql::wire::error::{Failure, ServerError};
 use crate::engine::mysql::wire::packets::read;
-use mysql_common::constants::CapabilityFlags;
+use mysql_common::constants::{CapabilityFlags, ColumnType};
 use mysql_common::io::ParseBuf;
 use mysql_common::packets::{Column, CommonOkPacket, OkPacketDeserializer, StmtPacket};
 use mysql_common::proto::{Binary, Text};
@@ -68,7 +68,13 @@ pub(crate) async fn read_reply(
             let mut columns = Vec::new();
             for _ in 0..count {
                 let (_, packet) = read(from).await?;
-                columns.push(ParseBuf(&packet).parse::<Column>(())?);
+                let column = ParseBuf(&packet).parse::<Column>(())?;
+                if matches!(format, Format::Binary) && !is_expected(column.column_type()) {
+                    return Err(Failure::Malformed(
+                        "a column of a type that no statement has",
+                    ));
+                }
+                columns.push(column);
             }
             read(from).await?;
             let columns: Arc<[Column]> = columns.into();
@@ -84,6 +90,21 @@ pub(crate) async fn read_reply(
         _ => return Err(Failure::Malformed("an unexpected packet")),
     }
     Ok(Ok(reply))
+}
+
+/// The library that reads rows panics at types that servers keep to themselves.
+fn is_expected(column: ColumnType) -> bool {
+    use ColumnType as Type;
+    matches!(
+        column,
+        Type::MYSQL_TYPE_LONGLONG
+            | Type::MYSQL_TYPE_VAR_STRING
+            | Type::MYSQL_TYPE_STRING
+            | Type::MYSQL_TYPE_TINY_BLOB
+            | Type::MYSQL_TYPE_BLOB
+            | Type::MYSQL_TYPE_MEDIUM_BLOB
+            | Type::MYSQL_TYPE_LONG_BLOB
+    )
 }
 
 fn row(packet: &[u8], columns: &Arc<[Column]>, format: Format) -> Result<Row, Failure> {
