@@ -103,7 +103,6 @@ pub fn mariadb() -> Inputs {
         }),
         lacks_replicas: true,
         too_long: Some(996),
-        ..Inputs::default()
     }
 }
 

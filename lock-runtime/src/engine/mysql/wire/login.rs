@@ -171,7 +171,7 @@ pub(crate) async fn log_in(
             procedure: procedure(&plugin, path)?,
             plugin,
             nonce,
-            password: &**password,
+            password,
             path,
             trusts_key: address.trusts_key,
         })

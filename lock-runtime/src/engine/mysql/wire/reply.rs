@@ -9,7 +9,7 @@ use mysql_common::proto::{Binary, Text};
 use mysql_common::row::{Row, RowDeserializer};
 use mysql_common::value::ServerSide;
 use std::sync::Arc;
-use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::io::AsyncRead;
 
 const OK: u8 = 0x00;
 const END: u8 = 0xfe;
@@ -39,7 +39,7 @@ pub(crate) struct Reply {
 
 /// Reads the reply to one command, which may be an error.
 pub(crate) async fn read_reply(
-    from: &mut (impl AsyncRead + AsyncReadExt + Unpin),
+    from: &mut (impl AsyncRead + Unpin),
     flags: CapabilityFlags,
     format: Format,
 ) -> Result<Result<Reply, ServerError>, Failure> {
