@@ -86,7 +86,7 @@ pub fn mariadb() -> Inputs {
                 right: vec![at(&format!("clerk:{SECRET}")), clerk(SECRET)],
                 wrong: vec![
                     (at(&format!("clerk:{WRONG}")), &["password"]),
-                    (at(&format!("nobody:{SECRET}")), &["password"]),
+                    (at(&format!("stranger:{SECRET}")), &["password"]),
                     (at("clerk"), &["password"]),
                     (clerk(WRONG), &["password"]),
                 ],

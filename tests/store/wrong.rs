@@ -20,7 +20,7 @@ enum Defect {
     DeletesAnyway,
     RepeatsVersions,
     HidesConflicts,
-    TellsOtherVersions,
+    RepliesOtherVersions,
     ComparesBefore,
     ListsAll,
     ListsWhatIsGone,
@@ -126,8 +126,8 @@ impl Store for Wrong {
                     rows.gone.push(name);
                 }
             }
-            let told = number + u64::from(defect == Defect::TellsOtherVersions);
-            Ok(Swapped::Done(version(told)))
+            let shown = number + u64::from(defect == Defect::RepliesOtherVersions);
+            Ok(Swapped::Done(version(shown)))
         })
     }
 
@@ -155,7 +155,7 @@ async fn broken_promise_of_a_store_is_named() {
         (Defect::DeletesAnyway, "is not deleted"),
         (Defect::RepeatsVersions, "never comes again"),
         (Defect::HidesConflicts, "written"),
-        (Defect::TellsOtherVersions, "found next"),
+        (Defect::RepliesOtherVersions, "found next"),
         (Defect::ComparesBefore, "one is done"),
         (Defect::ListsAll, "as many names"),
         (Defect::ListsWhatIsGone, "gone are not listed"),

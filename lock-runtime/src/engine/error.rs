@@ -44,6 +44,25 @@ impl EngineError {
         EngineError::new(EngineErrorKind::Indeterminate, NO_REPLY)
     }
 
+    /// Returns the error of several servers, none of which could be connected to. It is for good if each is.
+    #[cfg(any(feature = "mysql", feature = "postgres"))]
+    pub(crate) fn of_servers(mut errors: Vec<(String, EngineError)>) -> Self {
+        if errors.len() == 1
+            && let Some((_, error)) = errors.pop()
+        {
+            return error;
+        }
+        let is_rejected = |(_, error): &(_, EngineError)| error.kind == EngineErrorKind::Rejected;
+        let kind = match errors.iter().all(is_rejected) {
+            true => EngineErrorKind::Rejected,
+            false => EngineErrorKind::NotConnected,
+        };
+        let each = errors
+            .iter()
+            .map(|(server, error)| format!("`{server}`: {error}"));
+        EngineError::new(kind, each.collect::<Vec<_>>().join("; "))
+    }
+
     /// Returns `true` if the same request may succeed a moment later.
     pub(crate) fn is_retryable(&self) -> bool {
         !matches!(

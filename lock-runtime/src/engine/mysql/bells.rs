@@ -6,7 +6,7 @@
 use crate::engine::common::pace::{MIN_TIMEOUT, Pace};
 use crate::engine::common::upkeep::{Connect, Kept, Upkeep};
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::mysql::conn::batch::Request;
+use crate::engine::mysql::conn::batch::{Other, Request};
 use crate::engine::mysql::conn::connect::Connector;
 use crate::engine::mysql::conn::connection::Connection;
 use crate::engine::mysql::conn::session::Session;
@@ -160,7 +160,9 @@ impl ForEar {
         }
         // Whoever has that lock, it is not this connection.
         let text = take("ring", &self.name, Duration::ZERO);
-        let taken = requests.send(|answer| Request::Run(text, answer)).await;
+        let taken = requests
+            .send(|answer| Request::Other(Other::Run(text, answer)))
+            .await;
         taken
             .map_err(|error: StoreError| EngineError::new(EngineErrorKind::NotConnected, error))?;
         Ok(Some(hearing))

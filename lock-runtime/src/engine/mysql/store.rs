@@ -3,8 +3,9 @@
 use crate::engine::common::upkeep::Upkeep;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::mysql::bells::Ears;
-use crate::engine::mysql::conn::batch::{Answer, Request, Swap};
+use crate::engine::mysql::conn::batch::{Answer, Other, Request};
 use crate::engine::mysql::conn::connection::Connection;
+use crate::engine::store::swap::Swap;
 use crate::own_store::{Bells, Loaded, Store, StoreError, StoreFuture, Swapped, Version};
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ impl MySqlStore {
 
 impl Store for MySqlStore {
     fn load<'a>(&'a self, name: &'a str) -> StoreFuture<'a, Loaded> {
-        Box::pin(self.send(|answer| Request::Load(name.to_owned(), answer)))
+        Box::pin(self.send(|answer| Request::Other(Other::Load(name.to_owned(), answer))))
     }
 
     fn swap<'a>(
@@ -34,16 +35,14 @@ impl Store for MySqlStore {
         expected: Option<&'a Version>,
         record: Option<&'a [u8]>,
     ) -> StoreFuture<'a, Swapped> {
-        let swap = Swap {
-            name: name.to_owned(),
-            expected: expected.cloned(),
-            record: record.map(<[u8]>::to_vec),
-        };
+        let swap = Swap::new(name, expected, record);
         Box::pin(self.send(|answer| Request::Swap(swap, answer)))
     }
 
     fn names<'a>(&'a self, prefix: &'a str, most: usize) -> StoreFuture<'a, Vec<String>> {
-        Box::pin(self.send(move |answer| Request::Names(prefix.to_owned(), most, answer)))
+        Box::pin(
+            self.send(move |answer| Request::Other(Other::Names(prefix.to_owned(), most, answer))),
+        )
     }
 
     fn loads_the_present(&self) -> bool {

@@ -2,15 +2,9 @@
 
 use crate::engine::sqlite::database::Database;
 use crate::engine::sqlite::error::may_pass;
+use crate::engine::store::swap::Swap;
 use crate::own_store::{Loaded, StoreError, Swapped, Version};
 use rusqlite::{Error, OptionalExtension, Result, Statement};
-
-/// Replaces the record of that version.
-pub(crate) struct Swap {
-    pub(crate) name: String,
-    pub(crate) expected: Option<Version>,
-    pub(crate) record: Option<Vec<u8>>,
-}
 
 pub(crate) struct Statements<'a> {
     database: &'a Database<'a>,
@@ -122,7 +116,7 @@ impl<'a> Statements<'a> {
         };
         Ok(match changed {
             0 => Swapped::Conflict(self.try_load(name)?),
-            _ => Swapped::Done(Version::stamp_of(record.as_deref().unwrap_or_default())),
+            _ => swap.done(),
         })
     }
 

@@ -3,7 +3,8 @@
 
 use crate::engine::sqlite::database::Database;
 use crate::engine::sqlite::file::File;
-use crate::engine::sqlite::statements::{Statements, Swap};
+use crate::engine::sqlite::statements::Statements;
+use crate::engine::store::swap::Swap;
 use crate::own_store::{Loaded, Store, StoreError, StoreFuture, Swapped, Version};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::{io, thread};
@@ -56,11 +57,7 @@ impl Store for SqliteStore {
         expected: Option<&'a Version>,
         record: Option<&'a [u8]>,
     ) -> StoreFuture<'a, Swapped> {
-        let swap = Swap {
-            name: name.to_owned(),
-            expected: expected.cloned(),
-            record: record.map(<[u8]>::to_vec),
-        };
+        let swap = Swap::new(name, expected, record);
         self.ask(|reply| Job::Swap(swap, reply))
     }
 

@@ -21,6 +21,8 @@ pub(crate) mod record;
 mod reports;
 pub(crate) mod run;
 pub(crate) mod schedule;
+#[cfg(any(feature = "mysql", feature = "sqlite"))]
+pub(crate) mod swap;
 mod take;
 pub(crate) mod turns;
 mod view;

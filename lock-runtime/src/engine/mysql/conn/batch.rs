@@ -4,6 +4,7 @@ use crate::engine::mysql::conn::session::{Command, Session};
 use crate::engine::mysql::sql::Prepared;
 use crate::engine::mysql::wire::error::{Failure, ServerError};
 use crate::engine::mysql::wire::reply::Reply;
+use crate::engine::store::swap::Swap;
 use crate::own_store::{Loaded, StoreError, Swapped, Version};
 use mysql_common::row::convert::{FromRow, from_row_opt};
 use mysql_common::value::Value;
@@ -13,28 +14,36 @@ use tokio::sync::oneshot;
 pub(crate) type Answer<T> = oneshot::Sender<Result<T, StoreError>>;
 
 pub(crate) enum Request {
-    Load(String, Answer<Loaded>),
     Swap(Swap, Answer<Swapped>),
-    /// The names with a prefix, and how many of them at the most.
-    Names(String, usize, Answer<Vec<String>>),
-    /// A statement of which nothing is needed but that it is over.
-    Run(String, Answer<()>),
+    Other(Other),
 }
 
-pub(crate) struct Swap {
-    pub(crate) name: String,
-    pub(crate) expected: Option<Version>,
-    pub(crate) record: Option<Vec<u8>>,
+/// Statements that change nothing.
+pub(crate) enum Other {
+    Load(String, Answer<Loaded>),
+    /// The names with a prefix, and how many of them at the most.
+    Names(String, usize, Answer<Vec<String>>),
+    /// One of which nothing is needed but that it is over.
+    Run(String, Answer<()>),
 }
 
 /// How many bytes of writes go together.
 const MAX_LENGTH: usize = 64 << 10;
 
+impl Request {
+    pub(crate) fn fail(self, error: StoreError) {
+        match self {
+            Request::Swap(_, answer) => _ = answer.send(Err(error)),
+            Request::Other(other) => other.fail(error),
+        }
+    }
+}
+
 /// The requests of one round.
 #[derive(Default)]
 pub(crate) struct Round {
     swaps: Vec<(Swap, Answer<Swapped>)>,
-    others: Vec<Request>,
+    others: Vec<Other>,
 }
 
 impl Round {
@@ -43,7 +52,7 @@ impl Round {
         for request in requests {
             match request {
                 Request::Swap(swap, answer) => round.swaps.push((swap, answer)),
-                other => round.others.push(other),
+                Request::Other(other) => round.others.push(other),
             }
         }
         // Transactions that lock rows in one order wait for one another, and never in a circle.
@@ -66,7 +75,7 @@ impl Round {
                 let _ = answer.send(result);
             }
         }
-        let commands: Vec<_> = self.others.iter().map(Request::command).collect();
+        let commands: Vec<_> = self.others.iter().map(Other::command).collect();
         let replies = session.exchange(&commands).await?;
         for (request, reply) in self.others.drain(..).zip(replies) {
             request.answer(reply, session.is_sole);
@@ -103,7 +112,7 @@ async fn swap_all(
 ) -> Result<Vec<Result<Swapped, StoreError>>, Failure> {
     let mut results: Vec<Result<Swapped, StoreError>> = Vec::with_capacity(swaps.len());
     let mut conflicts = Vec::new();
-    let writes: Vec<_> = swaps.iter().map(|(swap, _)| swap.command()).collect();
+    let writes: Vec<_> = swaps.iter().map(|(swap, _)| command(swap)).collect();
     for (nth, reply) in write(session, writes).await?.into_iter().enumerate() {
         match reply {
             Ok(reply) if reply.changed > 0 => results.push(Ok(swaps[nth].0.done())),
@@ -129,7 +138,7 @@ async fn swap_all(
         let (swap, _) = &swaps[nth];
         if results[nth].is_ok() {
             results[nth] = loaded(reply, session.is_sole).map(|found| {
-                match found.found.is_none() && swap.is_look() {
+                match found.found.is_none() && is_look(swap) {
                     true => swap.done(),
                     false => Swapped::Conflict(found),
                 }
@@ -159,67 +168,53 @@ async fn write(
     Ok(replies)
 }
 
-impl Swap {
-    fn command(&self) -> Command {
-        let name = || Value::from(self.name.as_bytes());
-        let stamp = |version: &Version| Value::from(version.as_bytes());
-        match (&self.expected, &self.record) {
-            (None, Some(record)) => {
-                Command::Execute(Prepared::Insert, vec![name(), Value::from(record)])
-            }
-            (Some(version), Some(record)) => Command::Execute(
-                Prepared::Update,
-                vec![Value::from(record), name(), stamp(version)],
-            ),
-            (Some(version), None) => {
-                Command::Execute(Prepared::Delete, vec![name(), stamp(version)])
-            }
-            (None, None) => load(&self.name),
-        }
-    }
-
-    fn done(&self) -> Swapped {
-        Swapped::Done(Version::stamp_of(
-            self.record.as_deref().unwrap_or_default(),
-        ))
-    }
-
-    /// Returns `true` if it replaces nothing by nothing.
-    fn is_look(&self) -> bool {
-        self.expected.is_none() && self.record.is_none()
-    }
+fn command(swap: &Swap) -> Command {
+    let name = || Value::from(swap.name.as_bytes());
+    let stamp = |version: &Version| Value::from(version.as_bytes());
+    let (statement, values) = match (&swap.expected, &swap.record) {
+        (None, Some(record)) => (Prepared::Insert, vec![name(), record.into()]),
+        (Some(version), Some(record)) => (
+            Prepared::Update,
+            vec![record.into(), name(), stamp(version)],
+        ),
+        (Some(version), None) => (Prepared::Delete, vec![name(), stamp(version)]),
+        (None, None) => return load(&swap.name),
+    };
+    Command::Execute(statement, values)
 }
 
-impl Request {
+/// Returns `true` if it replaces nothing by nothing.
+fn is_look(swap: &Swap) -> bool {
+    swap.expected.is_none() && swap.record.is_none()
+}
+
+impl Other {
     fn command(&self) -> Command {
         match self {
-            Request::Load(name, _) => load(name),
-            Request::Swap(swap, _) => swap.command(),
-            Request::Names(prefix, most, _) => {
+            Other::Load(name, _) => load(name),
+            Other::Names(prefix, most, _) => {
                 // No name in UTF-8 has that byte.
                 let (from, to) = (prefix.as_bytes(), [prefix.as_bytes(), &[0xff]].concat());
                 let values = vec![from.into(), to.into(), (*most as u64).into()];
                 Command::Execute(Prepared::Names, values)
             }
-            Request::Run(text, _) => Command::Text(text.clone()),
+            Other::Run(text, _) => Command::Text(text.clone()),
         }
     }
 
     fn answer(self, reply: Result<Reply, ServerError>, is_sole: bool) {
         match self {
-            Request::Load(_, answer) => _ = answer.send(loaded(reply, is_sole)),
-            Request::Names(_, _, answer) => _ = answer.send(names(reply)),
-            Request::Run(_, answer) => _ = answer.send(reply.map(drop).map_err(Into::into)),
-            Request::Swap(_, answer) => drop(answer),
+            Other::Load(_, answer) => _ = answer.send(loaded(reply, is_sole)),
+            Other::Names(_, _, answer) => _ = answer.send(names(reply)),
+            Other::Run(_, answer) => _ = answer.send(reply.map(drop).map_err(Into::into)),
         }
     }
 
-    pub(crate) fn fail(self, error: StoreError) {
+    fn fail(self, error: StoreError) {
         match self {
-            Request::Load(_, answer) => _ = answer.send(Err(error)),
-            Request::Names(_, _, answer) => _ = answer.send(Err(error)),
-            Request::Run(_, answer) => _ = answer.send(Err(error)),
-            Request::Swap(_, answer) => _ = answer.send(Err(error)),
+            Other::Load(_, answer) => _ = answer.send(Err(error)),
+            Other::Names(_, _, answer) => _ = answer.send(Err(error)),
+            Other::Run(_, answer) => _ = answer.send(Err(error)),
         }
     }
 }

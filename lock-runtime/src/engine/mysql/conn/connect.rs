@@ -59,7 +59,7 @@ impl Connector {
                 Err(error) => failed.push((format_address(&self.address.hosts[number]), error)),
             }
         }
-        Err(of_each(failed))
+        Err(EngineError::of_servers(failed))
     }
 
     async fn begin_at(
@@ -117,22 +117,4 @@ impl Connect for ForRequests {
         let timeouts = connector.timeouts.clone();
         Ok(Arc::new(Connection::start(connector.io, session, timeouts)))
     }
-}
-
-/// Returns the error of several servers. It is for good if each is.
-fn of_each(mut errors: Vec<(String, EngineError)>) -> EngineError {
-    if errors.len() == 1
-        && let Some((_, error)) = errors.pop()
-    {
-        return error;
-    }
-    let is_rejected = |(_, error): &(_, EngineError)| error.kind == EngineErrorKind::Rejected;
-    let kind = match errors.iter().all(is_rejected) {
-        true => EngineErrorKind::Rejected,
-        false => EngineErrorKind::NotConnected,
-    };
-    let each = errors
-        .iter()
-        .map(|(server, error)| format!("`{server}`: {error}"));
-    EngineError::new(kind, each.collect::<Vec<_>>().join("; "))
 }

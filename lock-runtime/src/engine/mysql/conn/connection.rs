@@ -2,7 +2,7 @@
 //! go together.
 
 use crate::engine::common::upkeep::Kept;
-use crate::engine::mysql::conn::batch::{Answer, Request, Round};
+use crate::engine::mysql::conn::batch::{Answer, Other, Request, Round};
 use crate::engine::mysql::conn::session::Session;
 use crate::engine::timeouts::{NO_REPLY, Timeouts};
 use crate::own_store::StoreError;
@@ -58,7 +58,7 @@ impl Connection {
     /// Sends a statement, and does not wait for its end.
     pub(crate) fn run(&self, text: String) {
         let (answer, _) = oneshot::channel();
-        let _ = self.requests.send(Request::Run(text, answer));
+        let _ = self.requests.send(Request::Other(Other::Run(text, answer)));
     }
 }
 

@@ -151,25 +151,13 @@ pub(crate) fn is_read_only(error: &EngineError) -> bool {
     error.source.downcast_ref::<ReadOnly>().is_some()
 }
 
-/// Returns the error of several servers, none of which could be connected to. It is for good if each is.
-pub(crate) fn of_each(mut errors: Vec<(String, EngineError)>) -> EngineError {
-    if errors.len() == 1
-        && let Some((_, error)) = errors.pop()
-    {
-        return error;
-    }
-    let is_rejected = |(_, error): &(_, EngineError)| error.kind == EngineErrorKind::Rejected;
-    let kind = match errors.iter().all(is_rejected) {
-        true => EngineErrorKind::Rejected,
-        false => EngineErrorKind::NotConnected,
-    };
-    let each = errors
-        .iter()
-        .map(|(server, error)| format!("`{server}`: {error}"));
-    let words = each.collect::<Vec<_>>().join("; ");
-    match errors.iter().all(|(_, error)| is_read_only(error)) {
-        true => EngineError::new(kind, ReadOnly(words)),
-        false => EngineError::new(kind, words),
+/// Returns the error of several servers, none of which could be connected to.
+pub(crate) fn of_each(errors: Vec<(String, EngineError)>) -> EngineError {
+    let are_read_only = errors.iter().all(|(_, error)| is_read_only(error));
+    let error = EngineError::of_servers(errors);
+    match are_read_only {
+        true => EngineError::new(error.kind, ReadOnly(error.to_string())),
+        false => error,
     }
 }
 
