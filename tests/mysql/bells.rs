@@ -1,4 +1,4 @@
-//! Processes that hear bells. That a release rings is a case of the operations that all engines share.
+//! Processes that hear bells. The unit tests of the engine show that a release rings.
 
 use lock_runtime::{LockError, LockGuard, LockManager};
 

@@ -6,11 +6,10 @@ use crate::engine::opening::Opened;
 use crate::engine::operations::Reading;
 use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
-use crate::engine::token::Token;
 use crate::engine::traits::Engine;
 use crate::error::{LockError, TooMuch};
 use crate::event::LockEvent;
-use crate::lock::asks::Stop;
+use crate::lock::answers::Answers;
 use crate::lock::known_processes::KnownProcesses;
 use crate::lock::observed::Observed;
 use crate::lock::report::reporter::Reporter;
@@ -28,7 +27,6 @@ use crate::util::time::{deadline_in, now};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
-use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 pub(crate) struct Context {
@@ -48,7 +46,7 @@ pub(crate) struct Context {
     pub(crate) known: KnownProcesses,
     pub(crate) observed: Observed,
     /// What processes answer of bodies that were to stop.
-    pub(crate) stopped: broadcast::Sender<(Token, Stop)>,
+    pub(crate) answers: Answers,
     prefix: String,
     /// The server's address, without credentials.
     server: Arc<str>,
@@ -101,7 +99,7 @@ impl Context {
             process,
             known: KnownProcesses::default(),
             observed: Observed::default(),
-            stopped: broadcast::Sender::new(64),
+            answers: Answers::default(),
             reporter: Arc::new(Reporter::new(config)),
             prefix: config.prefix.clone(),
             server,

@@ -2,6 +2,7 @@
 
 pub(crate) mod acquire;
 pub(crate) mod acquire_all;
+pub(crate) mod answers;
 pub(crate) mod asks;
 pub(crate) mod claim_events;
 pub(crate) mod claim_info;

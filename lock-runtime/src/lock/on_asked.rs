@@ -31,8 +31,7 @@ pub(crate) fn on_asked(shared: &Arc<Shared<Table>>, text: &str) {
             }
         }
         Some(Ask::Stopped(token, how)) => {
-            // Unless a revocation waits for it, no one receives it.
-            let _ = context.stopped.send((token, how));
+            context.answers.came(token, how);
         }
         None => {}
     }

@@ -12,7 +12,7 @@ use crate::trace;
 use crate::util::time::{deadline_in, elapsed_since, now};
 use std::collections::HashSet;
 use std::time::Duration;
-use tokio::sync::broadcast;
+use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::Instant;
 
 /// How often the holders are looked at.
@@ -72,11 +72,14 @@ pub(crate) async fn revoke(
     for holder in &targets {
         trace::revokes(key, by, reason, &holder.token, options.force);
     }
+    let probe = Token::draw(context.process);
+    let tokens = targets.iter().filter_map(|it| Token::parse(&it.token));
     let mut stopping = Stopping {
         context,
         key,
         options,
-        answers: context.stopped.subscribe(),
+        answers: context.answers.about(tokens.chain([probe]).collect()),
+        probe,
         targets,
         stopped: HashSet::new(),
     };
@@ -103,7 +106,9 @@ struct Stopping<'a> {
     context: &'a Context,
     key: &'a str,
     options: &'a RevokeOptions,
-    answers: broadcast::Receiver<(Token, Stop)>,
+    answers: UnboundedReceiver<(Token, Stop)>,
+    /// What this process answers itself, to find out that it hears answers.
+    probe: Token,
     /// Those whose bodies are meant.
     targets: Vec<ClaimInfo>,
     /// The tokens of those whose bodies run no more.
@@ -111,10 +116,10 @@ struct Stopping<'a> {
 }
 
 impl Stopping<'_> {
-    /// Begins to hear answers. A process that stops, and ends, answers just once.
+    /// Begins to hear answers.
     async fn listen(&mut self) {
         self.context.engine.listen();
-        let probe = Token::draw(self.context.process);
+        let probe = self.probe;
         let is_heard = |it: &Self| it.stopped.contains(&probe);
         for _ in 0..REPEAT {
             // Whoever may not ask may still take the lock.
@@ -202,14 +207,16 @@ impl Stopping<'_> {
     async fn hear(&mut self, until: Instant, gone: bool, is_awaited: impl Fn(&Self) -> bool) {
         let io = self.context.io;
         let heard = async {
-            while !is_awaited(self) {
-                match self.answers.recv().await {
+            while !is_awaited(self)
+                && let Some((token, how)) = self.answers.recv().await
+            {
+                match how {
                     // It passes the same token on. Another operator may mean the body that has it now.
-                    Ok((token, Stop::PassedOn(handoffs))) if self.options.ends_by(handoffs) => {
+                    Stop::PassedOn(handoffs) if self.options.ends_by(handoffs) => {
                         let is_other = |it: &ClaimInfo| Token::parse(&it.token) != Some(token);
                         self.targets.retain(is_other);
                     }
-                    Ok((token, how)) if gone || how == Stop::Ended => {
+                    how if gone || how == Stop::Ended => {
                         self.stopped.insert(token);
                     }
                     _ => {}

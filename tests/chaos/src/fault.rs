@@ -93,8 +93,10 @@ pub enum Kind {
     ClockStepped,
     /// The pooler in front of a database ends, and starts again.
     PoolerRestarted,
-    /// `pg_terminate_backend` for all clients.
+    /// The database ends the sessions of all clients.
     BackendsEnded,
+    /// The database ends them, and accepts no writes for a while.
+    ReadOnly,
     /// A transaction with an old snapshot keeps all dead rows.
     VacuumHeldUp,
     /// etcd forgets what its keys were before, which watches may still need.
@@ -164,9 +166,10 @@ impl Kind {
         Self::CommandDenied,
     ];
 
-    pub const DATABASE: [Self; 5] = [
+    pub const DATABASE: [Self; 6] = [
         Self::PoolerRestarted,
         Self::BackendsEnded,
+        Self::ReadOnly,
         Self::VacuumHeldUp,
         Self::HistoryCompacted,
         Self::LeasesRevoked,

@@ -232,7 +232,7 @@ impl Maker<'_> {
             Kind::KeyOverwritten => millis(50) + up_to(limits.ttl.min(millis(1500))),
             Kind::SlotMoved => up_to(millis(1000)),
             Kind::ClockStepped => up_to(limits.ttl * 2),
-            Kind::PoolerRestarted => up_to(millis(500)),
+            Kind::PoolerRestarted | Kind::ReadOnly => up_to(millis(500)),
             // The grace.
             Kind::Ask => up_to(millis(500)),
             Kind::Force if none => Duration::ZERO,

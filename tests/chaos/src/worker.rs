@@ -18,7 +18,7 @@ use crate::panics;
 use crate::revocation::Demand;
 use crate::revoker::revoke;
 use lock_test_support::rng::Rng;
-use lock_test_support::time::millis;
+use lock_test_support::time::{comes_true, millis};
 use lock_test_support::worker::{Worker, next_order, report_event};
 
 /// A shutdown that takes longer counts as hanging.
@@ -207,6 +207,8 @@ fn attend(
         caller = Arc::new(caller.with(locks));
     }
     let tasks = runtime.block_on(leave(caller, journal, rng));
+    // That of a file ends a moment after its manager.
+    comes_true(|| lock_threads() == 0);
     let threads = lock_threads();
     journal.write(0, EventKind::Exited { threads, tasks });
 }

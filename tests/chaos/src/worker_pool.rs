@@ -6,6 +6,7 @@ use crate::instructions::Instructions;
 use crate::revocation::Demand;
 use crate::worker::start;
 use lock_test_support::clocks::{Clock, Clocks};
+use lock_test_support::servers::Servers;
 use lock_test_support::time::millis;
 use lock_test_support::worker::Worker;
 
@@ -90,8 +91,9 @@ impl WorkerPool {
         self.processes[process].workers.clone()
     }
 
-    pub fn pause(&self, process: usize) {
-        self.processes[process].running.pause();
+    /// Freezes a process that uses these servers.
+    pub fn pause(&self, process: usize, servers: &dyn Servers) {
+        servers.stop(&self.processes[process].running);
     }
 
     pub fn resume(&self, process: usize) {

@@ -4,8 +4,9 @@ use crate::engine::error::EngineError;
 use crate::engine::event::EngineEvent;
 use crate::engine::operations::beginning;
 use crate::engine::store::StoreEngine;
+use crate::engine::store::batches::{Request, deadline_of};
+use crate::engine::store::core::Core;
 use crate::engine::store::record::STAMP;
-use crate::engine::store::run::Core;
 use crate::own_store::Loaded;
 use crate::util::time::deadline_in;
 use std::sync::atomic::Ordering;
@@ -51,25 +52,37 @@ async fn look(core: Weak<Core>) {
 }
 
 impl StoreEngine {
-    /// Writes the texts that other calls add meanwhile together with this one: a body that many wait for has
-    /// many answers at once.
+    /// Texts that other calls ask meanwhile are written with this: a body that many wait for has many answers
+    /// at once.
     pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
-        let core = &self.core;
-        let own = core.listening.outgoing.add(text);
-        let _turn = core.turns.take(core.io, &core.keys.asks).await;
-        let texts = core.listening.outgoing.texts();
-        if !texts.iter().any(|(number, _)| *number == own.number) {
-            return Ok(());
+        let (core, name) = (&self.core, &self.core.keys.asks);
+        let writer = core.clone();
+        let write = |batch| writer.write(batch);
+        core.texts
+            .request(core.io, name, text.into(), deadline, write)
+            .await
+    }
+}
+
+impl Core {
+    async fn write(self: Arc<Self>, mut batch: Vec<Request<Arc<str>, ()>>) {
+        let deadline = deadline_of(&batch);
+        batch.retain(Request::is_awaited);
+        if batch.is_empty() {
+            return;
         }
         let add = |present: &Loaded| {
             let mut all = Texts::read(present);
-            texts.iter().for_each(|(_, text)| all.add(text));
+            batch.iter().for_each(|request| all.add(&request.what));
             all.encode()
         };
-        core.rewrite(&core.keys.asks, add, deadline).await?;
-        core.listening.outgoing.remove(&texts);
-        core.listening.hurry();
-        Ok(())
+        let written = self.rewrite(&self.keys.asks, add, deadline).await;
+        if written.is_ok() {
+            self.listening.hurry();
+        }
+        for request in batch {
+            request.reply(written.clone());
+        }
     }
 }
 

@@ -2,8 +2,8 @@
 //! it looks.
 
 use crate::engine::event::EngineEvent;
+use crate::engine::store::core::Core;
 use crate::engine::store::record::Record;
-use crate::engine::store::run::Core;
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -83,10 +83,12 @@ impl KnownLocks {
             .is_some_and(|of_name| of_name.contains(version))
     }
 
-    /// Records that a swap was carried out: those on other versions are not any more, but insertions are
-    /// unless the record stays.
-    pub(crate) fn settle(&self, name: &str, stays: bool) {
-        self.forget_swaps(name, |of_name| of_name.retain(|it| it.is_none() && !stays));
+    /// Records that a swap was carried out, which led to that version: those on earlier ones are not any
+    /// more, but insertions are unless the record stays.
+    pub(crate) fn settle(&self, name: &str, version: &Option<Version>, stays: bool) {
+        self.forget_swaps(name, |of_name| {
+            of_name.retain(|it| it == version || it.is_none() && !stays);
+        });
     }
 
     fn forget_swaps(&self, name: &str, forget: impl FnOnce(&mut Vec<Option<Version>>)) {
@@ -97,5 +99,23 @@ impl KnownLocks {
                 unanswered.remove(name);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn swap_that_was_carried_out_voids_those_on_earlier_versions_alone() {
+        let (known, name) = (KnownLocks::default(), Arc::from("row"));
+        let version = |byte: u8| Some(Version::new([byte]));
+        let begun = [None, version(1), version(2)];
+        begun.iter().for_each(|it| known.begin_swap(&name, it));
+        known.settle(&name, &version(2), false);
+        let may_come = begun.map(|it| known.may_come(&name, &it));
+        assert_eq!(may_come, [true, false, true]);
+        known.settle(&name, &version(3), true);
+        assert!(!known.may_come(&name, &None), "the record stays");
     }
 }

@@ -1,6 +1,5 @@
 //! When a process that listens looks whether anything was asked.
 
-use crate::engine::store::outgoing::Outgoing;
 use crate::util::sync::Mutex;
 use crate::util::time::{deadline_in, now};
 use std::sync::atomic::AtomicBool;
@@ -21,7 +20,6 @@ pub(crate) struct Listening {
     /// Until when answers may follow.
     busy_until: Mutex<Option<Instant>>,
     pub(crate) asked: Notify,
-    pub(crate) outgoing: Outgoing,
 }
 
 impl Listening {

@@ -50,6 +50,8 @@ pub(crate) enum Reply {
     },
     /// Too many wait already.
     Full,
+    /// It was served before, and holds the lock for that long without a write.
+    Granted(Duration),
     /// The lock was taken from that token.
     Taken,
     Left {

@@ -3,8 +3,12 @@
 //!
 //! A write that comes late does no harm, since versions never come again.
 
+pub(crate) mod access;
 mod asks;
+pub(crate) mod batches;
 mod bells;
+pub(crate) mod core;
+pub(crate) mod errand;
 pub(crate) mod hearing;
 pub(crate) mod keys;
 pub(crate) mod known;
@@ -15,20 +19,18 @@ pub(crate) mod machine;
 mod model_tests;
 pub(crate) mod observer;
 pub(crate) mod open;
-pub(crate) mod outgoing;
 mod ping;
 pub(crate) mod record;
 mod reports;
-pub(crate) mod run;
+mod run;
 pub(crate) mod schedule;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) mod swap;
 mod take;
-pub(crate) mod turns;
 mod view;
 
 use crate::engine::requests::{answer_operations, answer_requests};
-use crate::engine::store::run::Core;
+use crate::engine::store::core::Core;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::options::LockOptions;

@@ -70,7 +70,9 @@ impl Observer {
     }
 
     fn call_left(&self, record: &Record, now: Timestamp, time: Option<u64>) -> Duration {
-        let age = self.call.map(|(_, since)| now.observed_since(since));
+        // One that has just begun was not seen yet.
+        let seen = self.call.filter(|(call, _)| *call == record.call);
+        let age = seen.map(|(_, since)| now.observed_since(since));
         let observed = CALL.saturating_sub(age.unwrap_or_default());
         sooner(observed, record.call_until, time)
     }
@@ -269,6 +271,33 @@ mod tests {
         clock.advance(CALL, Duration::ZERO);
         assert_eq!(look(&mut record, &mut observer, reader), Reply::Held);
         assert!(record.waiters.is_empty());
+    }
+
+    /// Commands that go together see what those before them have done, and the observer does not.
+    #[test]
+    fn a_call_that_has_just_begun_has_not_ended() {
+        let (clock, mut observer) = (Clock::manual(), Observer::default());
+        let mut record = held(&seen(&observer, clock.now()));
+        for _ in 0..2 {
+            let (token, ttl) = (Token::random(), 10_000);
+            record.step(
+                &seen(&observer, clock.now()),
+                Command::Wait(Want { token, ttl }),
+            );
+        }
+        let holder = record.holders[0].token;
+        record.step(&seen(&observer, clock.now()), Command::Leave(holder));
+        observer.note(&record, clock.now());
+        clock.advance(TTL, TTL);
+        for _ in 0..2 {
+            let (token, ttl) = (Token::random(), 10_000);
+            record.step(
+                &seen(&observer, clock.now()),
+                Command::Try(Want { token, ttl }),
+            );
+            assert!(record.is_calling(), "the first did not take up its grant");
+            assert_eq!(record.waiters.len(), 1);
+        }
     }
 
     #[test]

@@ -2,11 +2,11 @@
 
 use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::store::StoreEngine;
+use crate::engine::store::batches::Batches;
+use crate::engine::store::core::Core;
 use crate::engine::store::hearing::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::KnownLocks;
-use crate::engine::store::run::Core;
-use crate::engine::store::turns::Turns;
 use crate::error::LockError;
 use crate::own_store::Store;
 use crate::util::sync::Mutex;
@@ -31,7 +31,8 @@ pub(crate) async fn open(
         process: opening.process,
         waiting: Mutex::default(),
         hearing: Hearing::default(),
-        turns: Turns::default(),
+        errands: Batches::default(),
+        texts: Batches::default(),
     });
     let engine = StoreEngine {
         core,

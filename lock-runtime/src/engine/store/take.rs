@@ -3,10 +3,10 @@
 use crate::engine::error::EngineError;
 use crate::engine::operations::Taken;
 use crate::engine::store::StoreEngine;
+use crate::engine::store::errand::Start;
 use crate::engine::store::known::Known;
 use crate::engine::store::machine::{Command, Judge, Reply};
 use crate::engine::store::record::{Record, Unreadable};
-use crate::engine::store::run::Start;
 use crate::engine::token::Token;
 use crate::own_store::{Loaded, Swapped};
 use std::fmt::Write;

@@ -3,8 +3,8 @@
 use crate::engine::error::EngineError;
 use crate::engine::operations::Reading;
 use crate::engine::store::StoreEngine;
+use crate::engine::store::access::is_foreign;
 use crate::engine::store::known::Known;
-use crate::engine::store::run::is_foreign;
 use crate::engine::store::take::foreign_holder;
 use crate::engine::view::{View, ViewedHolder};
 use crate::lock_info::LeaseInfo;

@@ -5,7 +5,8 @@ mod failover;
 mod independent;
 mod links;
 mod listener;
-mod memory;
+mod local;
+mod mariadb;
 mod one_node;
 mod postgres;
 mod quorum;
@@ -50,10 +51,12 @@ pub enum Topology {
     Postgres,
     Etcd,
     ZooKeeper,
+    MariaDb,
+    Sqlite,
 }
 
 impl Topology {
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Memory,
         Self::Standalone,
         Self::Sentinel,
@@ -62,6 +65,8 @@ impl Topology {
         Self::Postgres,
         Self::Etcd,
         Self::ZooKeeper,
+        Self::MariaDb,
+        Self::Sqlite,
     ];
 
     /// Those of a campaign that names none.
@@ -75,7 +80,10 @@ impl Topology {
 
     /// Returns `true` if a process may keep a lock between its calls there.
     pub fn keeps(self) -> bool {
-        !matches!(self, Self::Quorum | Self::Etcd | Self::ZooKeeper)
+        matches!(
+            self,
+            Self::Memory | Self::Standalone | Self::Sentinel | Self::Cluster | Self::Postgres
+        )
     }
 
     pub fn name(self) -> &'static str {
@@ -88,6 +96,8 @@ impl Topology {
             Self::Postgres => "postgres",
             Self::Etcd => "etcd",
             Self::ZooKeeper => "zookeeper",
+            Self::MariaDb => "mariadb",
+            Self::Sqlite => "sqlite",
         }
     }
 
@@ -96,7 +106,7 @@ impl Topology {
         let mut rng = Rng::with(seed.wrapping_mul(0xD6E8_FEB8_6659_FD93));
         rng.below(2);
         match self {
-            Self::Memory => Box::new(memory::InMemory::start()),
+            Self::Memory => Box::new(local::Local::memory()),
             Self::Standalone => Box::new(Standalone::start(&mut rng)),
             Self::Sentinel => Box::new(sentinel::Sentinel::start(&mut rng)),
             Self::Cluster => Box::new(cluster::InCluster::start(&mut rng)),
@@ -104,6 +114,8 @@ impl Topology {
             Self::Postgres => Box::new(InPostgres::start(&mut rng)),
             Self::Etcd => Box::new(InEtcd::start(&mut rng)),
             Self::ZooKeeper => Box::new(InZooKeeper::start(&mut rng)),
+            Self::MariaDb => Box::new(mariadb::InMariaDb::start(&mut rng)),
+            Self::Sqlite => Box::new(local::Local::file()),
         }
     }
 }

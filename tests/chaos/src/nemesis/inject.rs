@@ -44,7 +44,7 @@ impl Nemesis<'_> {
             Kind::RuntimeDropped => self.pool.drop_runtime(process),
             Kind::WorkerEnded => self.leave(process),
             _ => {
-                self.pool.pause(process);
+                self.pool.pause(process, self.deployment.servers());
                 return self.later(fault, step.lasts, Recovery::Resume(process));
             }
         }

@@ -1,10 +1,16 @@
 //! What people see of the locks and do to them, on a real server, and what the table promises as a store.
 
+mod bells;
 mod replies;
 
-use crate::engine::tests::registry::{SHARED, run};
+use crate::engine::tests::registry::{Case, SHARED, cases, run};
 use crate::engine::tests::topology::Topology;
 use lock_test_support::mariadb::MariaDb;
+
+const OWN: &[(&str, Case)] = cases! {
+    bells:
+        release_rings_for_the_next_process;
+};
 
 #[test]
 fn operations() {
@@ -12,7 +18,7 @@ fn operations() {
         waiters_hear: false,
         ..Topology::of("MariaDB", MariaDb::start())
     };
-    run(topology, &[SHARED]);
+    run(topology, &[SHARED, OWN]);
 }
 
 #[cfg(feature = "testing")]

@@ -4,8 +4,8 @@
 use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
 use crate::engine::store::StoreEngine;
+use crate::engine::store::errand::Start;
 use crate::engine::store::machine::{Command, Reply};
-use crate::engine::store::run::Start;
 use tokio::time::Instant;
 
 impl StoreEngine {

@@ -3,8 +3,8 @@
 use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
 use crate::engine::store::StoreEngine;
+use crate::engine::store::errand::Start;
 use crate::engine::store::machine::{Command, Reply, Want};
-use crate::engine::store::run::Start;
 use crate::util::join_all::join_all;
 use tokio::time::Instant;
 
