@@ -157,6 +157,54 @@ pub fn zookeeper(bytes: &[u8]) {
     }
 }
 
+/// Reads what servers of MySQL send: the dialog of a login, and replies.
+#[cfg(feature = "mysql")]
+pub fn mysql(bytes: &[u8]) {
+    use crate::config::Config;
+    use crate::engine::mysql::address::Address;
+    use crate::engine::mysql::wire::login::{FLAGS, log_in};
+    use crate::engine::mysql::wire::reply::{Format, read_reply};
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    let url = "mysql://me@h/shop?get-server-public-key=true";
+    let Ok(address) = Address::parse(url, &Config::new(url)) else {
+        unreachable!("`{url}` is an address");
+    };
+    let login = ("me".to_owned(), "secret".to_owned());
+    let read = async {
+        for host in [Some("h"), None] {
+            let stream = tokio::io::join(std::io::Cursor::new(bytes.to_vec()), tokio::io::sink());
+            let _ = log_in(Box::new(stream), host, &address, &login).await;
+        }
+        for format in [Format::Binary, Format::Text, Format::Statement] {
+            let mut rest = bytes;
+            while read_reply(&mut rest, FLAGS, format).await.is_ok() {}
+        }
+    };
+    let read = pin!(read).poll(&mut Context::from_waker(Waker::noop()));
+    assert!(read.is_ready(), "all bytes are there");
+}
+
+/// Reads the records that others have stored.
+#[cfg(feature = "store")]
+pub fn records(bytes: &[u8]) {
+    use crate::engine::store::asks::Texts;
+    use crate::engine::store::record::{Record, STAMP};
+    use crate::own_store::{Loaded, Version};
+
+    if let Ok(record) = Record::decode(bytes) {
+        let stamp = bytes.first_chunk::<STAMP>().copied().unwrap_or_default();
+        assert_eq!(record.encode(stamp), bytes, "written as it was read");
+    }
+    let loaded = Loaded::found(bytes, Version::stamp_of(bytes));
+    let mut texts = Texts::read(&loaded);
+    texts.add("stopped");
+    let record = texts.encode();
+    let again = Texts::read(&Loaded::found(&*record, Version::stamp_of(&record)));
+    assert_eq!(again, texts, "read as it was written");
+}
+
 /// Reads URLs of each engine, with a password that must not be shown, and without one.
 pub fn urls(bytes: &[u8]) {
     use crate::config::Config;
@@ -208,6 +256,12 @@ pub fn urls(bytes: &[u8]) {
         use crate::engine::postgres::address::Address;
 
         Ok(Address::parse(url, config)?.servers.to_string())
+    });
+    #[cfg(feature = "mysql")]
+    check("mysql", &|url, config| {
+        use crate::engine::mysql::address::Address;
+
+        Ok(Address::parse(url, config)?.to_string())
     });
     #[cfg(feature = "etcd")]
     check("etcd", &|url, config| {

@@ -31,6 +31,18 @@ fn messages_on_postgres_are_read() {
     read_all("postgres", fuzzing::postgres);
 }
 
+#[cfg(feature = "mysql")]
+#[test]
+fn messages_of_mysql_are_read() {
+    read_all("mysql", fuzzing::mysql);
+}
+
+#[cfg(feature = "store")]
+#[test]
+fn records_are_read() {
+    read_all("records", fuzzing::records);
+}
+
 #[cfg(feature = "etcd")]
 #[test]
 fn messages_of_etcd_are_read() {

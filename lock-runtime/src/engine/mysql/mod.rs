@@ -1,6 +1,6 @@
 //! Locks in a table of MySQL or MariaDB: a [`Store`](crate::store::Store) of records.
 
-mod address;
+pub(crate) mod address;
 mod bells;
 mod conn;
 pub(crate) mod open;
@@ -8,4 +8,4 @@ pub(crate) mod sql;
 mod store;
 #[cfg(test)]
 mod tests;
-mod wire;
+pub(crate) mod wire;

@@ -87,15 +87,15 @@ impl Core {
 }
 
 /// The last texts, and how many there were.
-#[derive(Default)]
-struct Texts {
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Texts {
     count: u64,
     last: Vec<Arc<str>>,
 }
 
 impl Texts {
     /// Anything may be in the record.
-    fn read(loaded: &Loaded) -> Texts {
+    pub(crate) fn read(loaded: &Loaded) -> Texts {
         let record = loaded.found.as_ref().map_or(&[][..], |(record, _)| record);
         let parts = record
             .split_at_checked(STAMP)
@@ -116,7 +116,7 @@ impl Texts {
         Texts { count, last }
     }
 
-    fn add(&mut self, text: &str) {
+    pub(crate) fn add(&mut self, text: &str) {
         self.count = self.count.saturating_add(1);
         self.last.push(text.into());
         let mut length = 0;
@@ -128,7 +128,7 @@ impl Texts {
         self.last.drain(..more);
     }
 
-    fn encode(&self) -> Vec<u8> {
+    pub(crate) fn encode(&self) -> Vec<u8> {
         let mut record = Uuid::new_v4().into_bytes().to_vec();
         record.extend(self.count.to_be_bytes());
         for text in &self.last {

@@ -4,7 +4,7 @@
 //! A write that comes late does no harm, since versions never come again.
 
 pub(crate) mod access;
-mod asks;
+pub(crate) mod asks;
 pub(crate) mod batches;
 mod bells;
 pub(crate) mod core;

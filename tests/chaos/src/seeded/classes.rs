@@ -244,7 +244,7 @@ pub const CLASSES: &[Class] = &[
     Class {
         name: "C47",
         patch: "c47-claims-without-a-reply-are-not-looked-for",
-        finder: Scene("claims_cut_off"),
+        finder: ServerTest("unanswered_claim_leaves_no_node"),
     },
     Class {
         name: "C48",

@@ -135,6 +135,10 @@ pub(crate) async fn log_in(
         let error = ServerError::parse(&packet, CapabilityFlags::empty())?;
         return Err(Failure::Server(error));
     }
+    // The library takes it for a signed number, and overflows.
+    if nonce_length(&packet).is_some_and(|length| length > 127) {
+        return Err(Failure::Malformed("a nonce is too long"));
+    }
     let hello: HandshakePacket<'_> = ParseBuf(&packet).parse(())?;
     let mut nonce = hello.scramble_1_ref().to_vec();
     nonce.extend(hello.scramble_2_ref().unwrap_or_default());
@@ -222,6 +226,13 @@ pub(crate) async fn log_in(
             send(&mut stream, number.wrapping_add(1), &answer).await?;
         }
     }
+}
+
+/// Returns the length that a greeting claims for its nonce: it follows the version, a number, the first part
+/// of the nonce, and flags.
+fn nonce_length(greeting: &[u8]) -> Option<u8> {
+    let version = greeting.iter().skip(1).position(|byte| *byte == 0)?;
+    greeting.get(1 + version + 21).copied()
 }
 
 /// Returns the procedure of a plugin that reveals no password on that path.
