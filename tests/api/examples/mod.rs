@@ -6,6 +6,7 @@ mod instances;
 mod leader;
 mod metrics;
 mod orders;
+mod own_store;
 mod postgres_orders;
 mod program;
 mod quickstart;
