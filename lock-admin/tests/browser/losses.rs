@@ -2,15 +2,15 @@
 
 use crate::request::until;
 use lock_admin::Admin;
-use lock_runtime::{Config, LockManager, Report};
+use lock_runtime::{LockManager, Report};
 use lock_test_support::manager::connected;
 use lock_test_support::server::Server;
-use lock_test_support::time::PATIENCE;
+use lock_test_support::time::{PATIENCE, patient};
 use std::time::Duration;
 use tokio::time::timeout;
 
 async fn connect(server: &Server) -> LockManager {
-    connected(Config::new(server.url()).report(Report::Live)).await
+    connected(patient(server.url()).report(Report::Live)).await
 }
 
 /// Loses a lock, and waits until the report tells it.

@@ -4,6 +4,7 @@
 use crate::engine::event::EngineEvent;
 use crate::engine::store::core::Core;
 use crate::engine::store::record::Record;
+use crate::engine::token::Token;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,21 +29,32 @@ impl Core {
         }
     }
 
-    /// Rings for those that hold the lock since this step.
+    /// Rings for those that hold the lock since this step, and for the one that holds it if another process
+    /// begins to wait: as long as it knows of none, it hands the lock to its own callers.
     pub(crate) fn ring(&self, before: &Record, after: &Record) {
+        let is_new = |token| before.holder(token).is_none();
+        let granted = after.holders.iter();
+        let granted = granted.filter(|it| it.granted && is_new(it.token));
+        granted.for_each(|it| self.ring_for(it.token));
+        if let [holder] = &after.holders[..] {
+            let process = holder.token.process();
+            let is_wanted = |record: &Record| {
+                let mut waiters = record.waiters.iter();
+                waiters.any(|it| it.token.process() != process)
+            };
+            if is_wanted(after) && !is_wanted(before) {
+                self.ring_for(holder.token);
+            }
+        }
+    }
+
+    fn ring_for(&self, token: Token) {
         let Some(bells) = self.store.bells() else {
             return;
         };
-        let is_new = |token| before.holder(token).is_none();
-        let granted = after
-            .holders
-            .iter()
-            .filter(|it| it.granted && is_new(it.token));
-        for holder in granted {
-            match holder.token.process() {
-                own if own == self.process => (self.handler)(EngineEvent::MayBeFree(holder.token)),
-                other => bells.ring(&other.to_string()),
-            }
+        match token.process() {
+            own if own == self.process => (self.handler)(EngineEvent::MayBeFree(token)),
+            other => bells.ring(&other.to_string()),
         }
     }
 
