@@ -146,7 +146,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 mod trace;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "store"))]
 mod transaction_proof;
 mod util;
 mod warning;
@@ -185,6 +185,6 @@ pub use process_info::ProcessInfo;
 pub use revocation::Revocation;
 pub use site::Site;
 pub use stats::Stats;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "store"))]
 pub use transaction_proof::TransactionProof;
 pub use warning::{Warning, WarningKind};

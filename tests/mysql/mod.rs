@@ -5,3 +5,4 @@ mod hosts;
 mod logins;
 mod rights;
 mod sessions;
+mod transaction_proof;

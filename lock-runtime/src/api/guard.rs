@@ -10,11 +10,11 @@ use crate::lock::hold::Hold;
 use crate::lock::loss::LossListener;
 use crate::lock::record::guard::{GuardRecord, Source};
 use crate::lock::scope::Scope;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "store"))]
 use crate::lock::transaction_proof;
 use crate::lock::wanted::{Looks, wanted};
 use crate::options::{OnLost, ReleaseMode};
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "store"))]
 use crate::transaction_proof::TransactionProof;
 use crate::util::join_all::join_all;
 use once_cell::sync::OnceCell;
@@ -270,7 +270,7 @@ impl LockGuard {
     }
 
     /// Returns the statement with which a transaction of yours, on the database that keeps the lock, excludes
-    /// all other holders until it ends; for locks in PostgreSQL.
+    /// all other holders until it ends; for locks in PostgreSQL, MySQL and MariaDB.
     ///
     /// A lease alone can't do that: a process may be paused between its last check and its write. Run the
     /// statement in the transaction that does the work, and the transaction either commits before any other
@@ -279,8 +279,8 @@ impl LockGuard {
     /// [`TransactionProof`](crate::TransactionProof) has an example.
     ///
     /// It must be the first statement of the transaction, outside savepoints (rolling one back gives the
-    /// proof up), at the isolation level `READ COMMITTED`. With `REPEATABLE READ` it may fail although the
-    /// lock is held, when a renewal came after the transaction's snapshot.
+    /// proof up), in PostgreSQL at the isolation level `READ COMMITTED`: with `REPEATABLE READ` it may fail
+    /// there although the lock is held, when a renewal came after the transaction's snapshot.
     ///
     /// Get it anew in each body, and after a [`downgrade`](Self::downgrade): it proves the lock of this guard
     /// alone. When the guard ends, no caller of this process gets the lock without asking the server, since a
@@ -291,8 +291,9 @@ impl LockGuard {
     /// # Errors
     ///
     /// [`LockError::Lost`] if the lock is lost, [`LockError::Unavailable`] if the server did not reply while
-    /// the lease was valid, [`LockError::Unsupported`] if the lock is not in PostgreSQL.
-    #[cfg(feature = "postgres")]
+    /// the lease was valid, [`LockError::Unsupported`] if the lock is not in such a database, or in
+    /// MySQL behind a proxy.
+    #[cfg(any(feature = "postgres", feature = "store"))]
     pub async fn transaction_proof(&self) -> Result<TransactionProof, LockError> {
         transaction_proof::prove(self.holds().collect()).await
     }

@@ -7,3 +7,11 @@
 /// assert!(lock_runtime::mysql::TABLE.starts_with("CREATE TABLE IF NOT EXISTS"));
 /// ```
 pub const TABLE: &str = crate::engine::mysql::sql::CREATE;
+
+/// The statement that makes the table of proofs, likewise; it is needed for
+/// [`LockGuard::transaction_proof`](crate::LockGuard::transaction_proof) alone.
+///
+/// ```
+/// assert!(lock_runtime::mysql::TABLE_OF_PROOFS.starts_with("CREATE TABLE IF NOT EXISTS"));
+/// ```
+pub const TABLE_OF_PROOFS: &str = crate::engine::mysql::sql::CREATE_PROOFS;

@@ -81,7 +81,7 @@ impl<F: Forward> Engine for F {
         self.behind()?.node_of(name)
     }
 
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "store"))]
     fn refuses_proof(&self) -> Option<&'static str> {
         self.behind()?.refuses_proof()
     }

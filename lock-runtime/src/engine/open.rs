@@ -131,7 +131,7 @@ impl Config {
             Servers::One(url) => open_of(url)?(opening, url).await,
             Servers::Quorum(urls) => open_quorum(opening, urls).await,
             #[cfg(feature = "store")]
-            Servers::Store(store) => store::open::open(opening, store.clone(), SERVER).await,
+            Servers::Store(store) => store::open::open(opening, store.clone(), None, SERVER).await,
         };
         timeouts.opened();
         opened

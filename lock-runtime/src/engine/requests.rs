@@ -68,7 +68,7 @@ declare! {
 
     /// Returns the statement that proves these claims within a transaction, or `None` if one does not own its
     /// lock.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "store"))]
     fn prove<'a>(claims: &'a [Claim]; deadline: Instant) -> Option<crate::transaction_proof::TransactionProof>;
 
     /// Turns an exclusive hold into one that shares the lock: the token `to` holds it from then on, no

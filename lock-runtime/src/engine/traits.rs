@@ -74,10 +74,10 @@ pub(crate) trait Engine: Requests + Operations {
     }
 
     /// Returns the reason if a transaction cannot prove the locks of this engine.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "store"))]
     fn refuses_proof(&self) -> Option<&'static str> {
         Some(
-            "only a lock in PostgreSQL (`postgres://`) can be proven in a transaction; use a fencing token",
+            "only a lock in PostgreSQL, MySQL or MariaDB can be proven in a transaction; use a fencing token",
         )
     }
 

@@ -42,7 +42,7 @@ pub(crate) mod shutdown;
 pub(crate) mod survey;
 pub(crate) mod tasks;
 pub(crate) mod telemetry;
-#[cfg(feature = "postgres")]
+#[cfg(any(feature = "postgres", feature = "store"))]
 pub(crate) mod transaction_proof;
 pub(crate) mod wanted;
 pub(crate) mod watchdog;

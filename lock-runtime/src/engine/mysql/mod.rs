@@ -4,6 +4,7 @@ pub(crate) mod address;
 mod bells;
 mod conn;
 pub(crate) mod open;
+mod proofs;
 pub(crate) mod sql;
 mod store;
 #[cfg(test)]

@@ -18,7 +18,8 @@ pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
         let address = Arc::new(Address::parse(url, opening.config)?);
         let server = address.to_string();
         let store = start(opening.io, address, &opening.timeouts, &opening.handler);
-        store::open::open(opening, Arc::new(store), &server).await
+        let store = Arc::new(store);
+        store::open::open(opening, store.clone(), Some(store), &server).await
     })
 }
 
@@ -37,6 +38,7 @@ pub(crate) fn start(
     );
     // The caller hears of a failure of the first try from its request.
     let (pace, _) = pace.awaited();
+    let (database, creates) = (address.database.clone(), address.create_table);
     let connector = Arc::new(Connector {
         io,
         address,
@@ -46,5 +48,10 @@ pub(crate) fn start(
     let requests = Upkeep::start(io, pace, ForRequests(connector.clone()));
     let requests = Arc::new(requests);
     let ears = Ears::new(connector, requests.clone());
-    MySqlStore { requests, ears }
+    MySqlStore {
+        requests,
+        ears,
+        database,
+        creates,
+    }
 }

@@ -5,6 +5,11 @@ pub(crate) const CREATE: &str = "CREATE TABLE IF NOT EXISTS distributed_locks (\
      name VARBINARY(1000) NOT NULL PRIMARY KEY, record MEDIUMBLOB NOT NULL) \
      ENGINE = InnoDB ROW_FORMAT = DYNAMIC";
 
+/// The table of the holders on which transactions may rely.
+pub(crate) const CREATE_PROOFS: &str = "CREATE TABLE IF NOT EXISTS distributed_lock_proofs (\
+     name VARBINARY(1000) NOT NULL, number BIGINT UNSIGNED NOT NULL, PRIMARY KEY (name, number)) \
+     ENGINE = InnoDB ROW_FORMAT = DYNAMIC";
+
 /// Fails if the table is not there.
 pub(crate) const LOOK: &str = "SELECT name, record FROM distributed_locks LIMIT 0";
 

@@ -12,15 +12,24 @@ use std::sync::Arc;
 pub(crate) struct MySqlStore {
     pub(crate) requests: Arc<Upkeep<Connection>>,
     pub(crate) ears: Ears,
+    /// It has the tables, which may be made.
+    pub(crate) database: String,
+    pub(crate) creates: bool,
 }
 
 impl MySqlStore {
-    async fn send<T>(&self, request: impl FnOnce(Answer<T>) -> Request) -> Result<T, StoreError> {
-        let connection = match self.requests.present() {
+    pub(crate) async fn send<T>(
+        &self,
+        request: impl FnOnce(Answer<T>) -> Request,
+    ) -> Result<T, StoreError> {
+        self.connection().await?.send(request).await
+    }
+
+    pub(crate) async fn connection(&self) -> Result<Arc<Connection>, StoreError> {
+        Ok(match self.requests.present() {
             Some(present) => present,
             None => self.requests.connection(false).await?,
-        };
-        connection.send(request).await
+        })
     }
 }
 

@@ -24,6 +24,6 @@ pub(crate) fn open<'a>(opening: Opening<'a>, url: &'a str) -> OpenFuture<'a> {
             patience: opening.timeouts.command * 4 / 5,
         };
         let store = SqliteStore::start(file).map_err(unavailable)?;
-        store::open::open(opening, Arc::new(store), url).await
+        store::open::open(opening, Arc::new(store), None, url).await
     })
 }

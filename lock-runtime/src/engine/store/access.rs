@@ -153,7 +153,7 @@ impl Core {
     }
 
     /// Awaits a reply of the store, which may panic.
-    async fn by<T>(
+    pub(crate) async fn by<T>(
         &self,
         deadline: Instant,
         reply: impl Future<Output = Result<T, StoreError>>,

@@ -9,6 +9,7 @@ use crate::engine::store::known::{Known, KnownLocks};
 use crate::engine::store::listening::Listening;
 use crate::engine::store::machine::Reply;
 use crate::engine::store::observer::{Seen, ServerClock};
+use crate::engine::store::proofs::Proofs;
 use crate::engine::store::schedule::Looks;
 use crate::engine::token::Token;
 use crate::own_store::Store;
@@ -22,6 +23,7 @@ use std::time::Duration;
 
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
+    pub(crate) proofs: Option<Arc<dyn Proofs>>,
     pub(crate) io: IoThread,
     pub(crate) clock: Clock,
     pub(crate) handler: EventHandler,
@@ -51,6 +53,7 @@ impl Core {
             now: self.clock.now(),
             time: known.time,
             clock: *self.server_clock.lock(),
+            ended: &[],
         }
     }
 }

@@ -55,7 +55,9 @@ impl Command {
 /// Returns the reply to a command whose claim is not there, unless it is one that makes a claim.
 pub(crate) fn without_a_claim(command: Command) -> Option<Reply> {
     match command {
-        Command::Renew(_) | Command::Downgrade(..) | Command::Number(..) => Some(Reply::NotHeld),
+        Command::Renew(_) | Command::Downgrade(..) | Command::Number(..) | Command::Prove(..) => {
+            Some(Reply::NotHeld)
+        }
         Command::Leave(_) => Some(Reply::Left { held: false }),
         Command::Try(_) | Command::Wait(_) | Command::Take(..) => None,
     }

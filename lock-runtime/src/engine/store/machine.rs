@@ -37,6 +37,8 @@ pub(crate) enum Command {
     Downgrade(Token, Want),
     /// Draws a fencing token for that holder.
     Number(Token, u64),
+    /// Records the number of its proof in place of that one, or finds the one that it has.
+    Prove(Token, u64, u64),
     /// Takes the lock from that holder, and draws a fencing token.
     Take(Token, u64),
 }
@@ -57,7 +59,7 @@ pub(crate) enum Reply {
     Left {
         held: bool,
     },
-    /// `held`: the holder had the lock.
+    /// A number that was drawn, or of a proof. `held`: the holder had the lock.
     Number {
         held: bool,
         number: u64,
@@ -68,6 +70,10 @@ pub(crate) enum Reply {
 pub(crate) trait Judge {
     /// The lease has ended for the holder itself.
     fn has_ended(&self, holder: &Holder) -> bool;
+    /// No transaction relies on the holder any more.
+    fn may_go(&self, holder: &Holder) -> bool {
+        holder.proof == 0
+    }
     /// The present call has lasted long enough.
     fn call_has_ended(&self, record: &Record) -> bool;
     /// The first waiter has been that for so long, uncalled, that it may be dead.
@@ -93,7 +99,9 @@ impl Command {
         match *self {
             Command::Try(want) | Command::Wait(want) | Command::Renew(want) => want.token,
             Command::Leave(token) | Command::Downgrade(token, _) => token,
-            Command::Number(token, _) | Command::Take(token, _) => token,
+            Command::Number(token, _) | Command::Prove(token, ..) | Command::Take(token, _) => {
+                token
+            }
         }
     }
 }
@@ -114,15 +122,16 @@ impl Record {
                 false => Reply::NotHeld,
             },
             Command::Leave(token) => Reply::Left {
-                held: self.leave(token),
+                held: self.leave(judge, token),
             },
             Command::Downgrade(token, want) => self.downgrade(judge, token, want),
             Command::Number(token, at_least) => match self.place_of(token) {
                 Some(_) => self.draw(judge, true, at_least),
                 None => Reply::NotHeld,
             },
+            Command::Prove(token, number, before) => self.prove(token, number, before),
             Command::Take(token, at_least) => {
-                let held = self.leave(token);
+                let held = self.leave(judge, token);
                 if !self.taken.contains(&token) {
                     self.taken.insert(0, token);
                     self.taken.truncate(MAX_TAKEN);
@@ -142,11 +151,12 @@ impl Record {
 
     /// Returns the holder with that token.
     pub(crate) fn holder(&self, token: Token) -> Option<&Holder> {
-        self.holders.iter().find(|it| it.token == token)
+        self.place_of(token).map(|place| &self.holders[place])
     }
 
     fn place_of(&self, token: Token) -> Option<usize> {
-        self.holders.iter().position(|it| it.token == token)
+        let is_meant = |it: &Holder| it.token == token && !it.left;
+        self.holders.iter().position(is_meant)
     }
 
     fn fits(&self, token: Token) -> bool {
@@ -158,9 +168,13 @@ impl Record {
     /// Removes holders whose leases have ended. After a grant that was not taken up, calls the waiters, many
     /// at once, so that a row of dead ones costs one call; and removes those that do not answer.
     fn pass_ended(&mut self, judge: &dyn Judge, own: Token) {
-        let ended = |it: &Holder| it.token != own && judge.has_ended(it);
-        let lapsed = self.holders.iter().any(|it| it.granted && ended(it));
-        self.holders.retain(|it| !ended(it));
+        let ended = |it: &Holder| it.left || it.token != own && judge.has_ended(it);
+        let lapses = |it: &Holder| it.granted && !it.left && ended(it);
+        let lapsed = self.holders.iter().any(lapses);
+        self.holders.retain_mut(|it| {
+            it.left = ended(it);
+            !it.left || !judge.may_go(it)
+        });
         if self.is_calling() && judge.call_has_ended(self) {
             self.waiters.retain(|it| !it.absent || it.token == own);
             self.call = 0;
@@ -258,11 +272,34 @@ impl Record {
         }
     }
 
-    fn leave(&mut self, token: Token) -> bool {
-        let held = self.place_of(token).is_some();
-        self.holders.retain(|it| it.token != token);
+    /// It keeps others out as long as a transaction relies on it.
+    fn leave(&mut self, judge: &dyn Judge, token: Token) -> bool {
         self.waiters.retain(|it| it.token != token);
-        held
+        let Some(place) = self.place_of(token) else {
+            return false;
+        };
+        match judge.may_go(&self.holders[place]) {
+            true => _ = self.holders.remove(place),
+            false => self.holders[place].left = true,
+        }
+        true
+    }
+
+    /// Writes anew in any case: whoever has found the holder to have left, and ended its proof, must not
+    /// remove it.
+    fn prove(&mut self, token: Token, number: u64, before: u64) -> Reply {
+        let Some(place) = self.place_of(token) else {
+            return Reply::NotHeld;
+        };
+        let holder = &mut self.holders[place];
+        holder.renewals = holder.renewals.wrapping_add(1);
+        if holder.proof == before {
+            holder.proof = number;
+        }
+        Reply::Number {
+            held: true,
+            number: holder.proof,
+        }
     }
 
     fn downgrade(&mut self, judge: &dyn Judge, token: Token, to: Want) -> Reply {
@@ -272,7 +309,14 @@ impl Record {
         let Some(place) = self.place_of(token) else {
             return Reply::NotHeld;
         };
-        self.holders[place] = Holder::new(judge, to);
+        let after = Holder::new(judge, to);
+        match judge.may_go(&self.holders[place]) {
+            true => self.holders[place] = after,
+            false => {
+                self.holders[place].left = true;
+                self.holders.push(after);
+            }
+        }
         Reply::Held
     }
 
@@ -299,6 +343,8 @@ impl Holder {
             renewals: judge.nonce(),
             until: judge.until(want.length()),
             granted: false,
+            proof: 0,
+            left: false,
         }
     }
 }

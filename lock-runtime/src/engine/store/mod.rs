@@ -20,6 +20,8 @@ mod model_tests;
 pub(crate) mod observer;
 pub(crate) mod open;
 mod ping;
+mod pinned;
+pub(crate) mod proofs;
 pub(crate) mod record;
 mod reports;
 mod run;
@@ -43,7 +45,7 @@ pub(crate) struct StoreEngine {
 }
 
 answer_requests! {
-    StoreEngine: own[acquire enqueue cancel release renew fencing_token raise_fencing_token downgrade]
+    StoreEngine: own[acquire enqueue cancel release renew fencing_token raise_fencing_token prove downgrade]
 }
 
 answer_operations! { StoreEngine: own[ping views names report reports ask take] }
@@ -67,6 +69,13 @@ impl Engine for StoreEngine {
 
     fn counts_alone(&self) -> bool {
         true
+    }
+
+    fn refuses_proof(&self) -> Option<&'static str> {
+        match &self.core.proofs {
+            Some(proofs) => proofs.refuses(),
+            None => Some("this store has no transactions; use a fencing token"),
+        }
     }
 
     fn listen(&self) {

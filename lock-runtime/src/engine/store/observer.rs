@@ -84,7 +84,8 @@ impl Observer {
         now: Timestamp,
         time: Option<u64>,
     ) -> Option<Duration> {
-        let leases = record.holders.iter().map(|it| self.left(it, now, time));
+        let holders = record.holders.iter().filter(|it| !it.left);
+        let leases = holders.map(|it| self.left(it, now, time));
         let call = record
             .is_calling()
             .then(|| self.call_left(record, now, time));
@@ -139,11 +140,17 @@ pub(crate) struct Seen<'a> {
     /// The server's time in the reply with the record.
     pub(crate) time: Option<u64>,
     pub(crate) clock: ServerClock,
+    /// The proofs that were ended for this step.
+    pub(crate) ended: &'a [u64],
 }
 
 impl Judge for Seen<'_> {
     fn has_ended(&self, holder: &Holder) -> bool {
         self.observer.left(holder, self.now, self.time).is_zero()
+    }
+
+    fn may_go(&self, holder: &Holder) -> bool {
+        holder.proof == 0 || self.ended.contains(&holder.proof)
     }
 
     fn call_has_ended(&self, record: &Record) -> bool {
@@ -199,6 +206,7 @@ mod tests {
             now,
             time: None,
             clock: ServerClock::default(),
+            ended: &[],
         }
     }
 

@@ -7,6 +7,7 @@ use crate::engine::store::core::Core;
 use crate::engine::store::hearing::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::KnownLocks;
+use crate::engine::store::proofs::Proofs;
 use crate::error::LockError;
 use crate::own_store::Store;
 use crate::util::sync::Mutex;
@@ -17,10 +18,12 @@ use std::sync::Arc;
 pub(crate) async fn open(
     opening: Opening<'_>,
     store: Arc<dyn Store>,
+    proofs: Option<Arc<dyn Proofs>>,
     server: &str,
 ) -> Result<Opened, LockError> {
     let core = Arc::new(Core {
         store,
+        proofs,
         io: opening.io,
         clock: opening.clock.clone(),
         handler: opening.handler,

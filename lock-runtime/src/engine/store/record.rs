@@ -12,6 +12,11 @@ const REMEMBERED: u64 = 3_600_000_000;
 /// What begins the record of a lock of this version.
 const FORMAT: u8 = 1;
 
+/// What the last byte of a holder says, besides whether its proof follows.
+const GRANTED: u8 = 1;
+const PROVEN: u8 = 2;
+const LEFT: u8 = 4;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub(crate) struct Record {
     /// The last fencing token that was drawn.
@@ -41,6 +46,10 @@ pub(crate) struct Holder {
     pub(crate) until: u64,
     /// The lock was granted by the one that left, and the process has not confirmed it yet.
     pub(crate) granted: bool,
+    /// The number of its proof, on which transactions may rely; 0 if there is none.
+    pub(crate) proof: u64,
+    /// It has left, or its lease has ended, and its proof has not.
+    pub(crate) left: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
@@ -107,7 +116,12 @@ impl Record {
             bytes.extend(holder.ttl.to_be_bytes());
             bytes.extend(holder.renewals.to_be_bytes());
             bytes.extend(holder.until.to_be_bytes());
-            bytes.push(u8::from(holder.granted));
+            let flag = |is_set: bool, flag| if is_set { flag } else { 0 };
+            let proven = flag(holder.proof != 0, PROVEN);
+            bytes.push(flag(holder.granted, GRANTED) | proven | flag(holder.left, LEFT));
+            if holder.proof != 0 {
+                bytes.extend(holder.proof.to_be_bytes());
+            }
         }
         for waiter in &self.waiters {
             bytes.extend(waiter.token.to_bytes());
@@ -145,13 +159,7 @@ impl Rest<'_> {
             record.taken.push(self.token()?);
         }
         for _ in 0..counts[1] {
-            record.holders.push(Holder {
-                token: self.token()?,
-                ttl: self.u32()?,
-                renewals: self.u32()?,
-                until: self.u64()?,
-                granted: self.bool()?,
-            });
+            record.holders.push(self.holder()?);
         }
         while !self.0.is_empty() {
             record.waiters.push(Waiter {
@@ -161,6 +169,26 @@ impl Rest<'_> {
             });
         }
         Some(record)
+    }
+
+    fn holder(&mut self) -> Option<Holder> {
+        let (token, ttl, renewals, until) = (self.token()?, self.u32()?, self.u32()?, self.u64()?);
+        let flags = self
+            .u8()
+            .filter(|it| it & !(GRANTED | PROVEN | LEFT) == 0)?;
+        let proof = match flags & PROVEN {
+            0 => 0,
+            _ => self.u64().filter(|it| *it != 0)?,
+        };
+        Some(Holder {
+            token,
+            ttl,
+            renewals,
+            until,
+            granted: flags & GRANTED != 0,
+            proof,
+            left: flags & LEFT != 0,
+        })
     }
 
     fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
@@ -216,6 +244,8 @@ mod tests {
                 renewals: 2,
                 until: 9,
                 granted: true,
+                proof: 0,
+                left: false,
             }],
             waiters: vec![Waiter {
                 token: token(),
@@ -236,6 +266,11 @@ mod tests {
             ..self::record()
         };
         assert_eq!(held.encode([0; STAMP]).len(), 77);
+        let mut proven = held;
+        (proven.holders[0].proof, proven.holders[0].left) = (9, true);
+        let bytes = proven.encode([0; STAMP]);
+        assert_eq!(bytes.len(), 77 + 8);
+        assert_eq!(Record::decode(&bytes), Ok(proven));
     }
 
     #[test]

@@ -8,6 +8,7 @@ use crate::engine::store::core::Core;
 use crate::engine::store::errand::{Errand, Start, without_a_claim};
 use crate::engine::store::known::Known;
 use crate::engine::store::machine::{Command, Judge, Reply};
+use crate::engine::store::observer::Seen;
 use crate::engine::store::record::Record;
 use crate::engine::token::Token;
 use crate::util::clock::{Timestamp, without_margin};
@@ -95,6 +96,14 @@ impl Core {
         let mut is_present = has_looked && loads_the_present;
         let mut tries = 0;
         loop {
+            batch.retain(Request::is_awaited);
+            let doomed = self.doomed(&known, batch);
+            if !doomed.is_empty() && !has_looked {
+                self.load(name, &mut known, deadline).await?;
+                (has_looked, is_present) = (true, loads_the_present);
+                continue;
+            }
+            let ended = self.end_proofs(name, doomed, batch, deadline).await?;
             let may_be_inserted = self.known.may_come(name, &None);
             let may_come = may_be_inserted || self.known.may_come(name, &known.version);
             // Before the callers are looked at: who has left by then asks for nothing, and the release of who
@@ -105,7 +114,10 @@ impl Core {
                 self.reply_to_granted(&known.record, batch);
             }
             let mut record = known.record.clone();
-            let judge = self.judge(&known);
+            let judge = Seen {
+                ended: &ended,
+                ..self.judge(&known)
+            };
             let step = |it: &Request<Errand, _>| record.step(&judge, it.what.command);
             let replies: Vec<_> = batch.iter().map(step).collect();
             if may_be_inserted {

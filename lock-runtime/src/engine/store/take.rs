@@ -31,9 +31,13 @@ impl StoreEngine {
         };
         let (name, take) = (name.into(), Command::Take(token, at_least));
         let reply = self.core.run(&name, take, Start::Known, deadline).await?;
-        Ok(match reply {
+        let taken = match reply {
             Reply::Number { held, number } => taken(held, number),
             _ => taken(false, at_least),
+        };
+        Ok(Taken {
+            pinned: self.core.is_pinned(&name, token),
+            ..taken
         })
     }
 

@@ -57,7 +57,7 @@ impl StoreEngine {
         let (record, now) = (&known.record, self.core.clock.now());
         let holders = record.holders.iter().filter_map(|holder| {
             let left = known.observer.left(holder, now, known.time);
-            (!left.is_zero()).then(|| ViewedHolder {
+            (holder.proof != 0 || !left.is_zero()).then(|| ViewedHolder {
                 token: holder.token.to_string().into(),
                 lease: LeaseInfo::Ends(left.min(Duration::from_millis(holder.ttl.into()))),
                 votes: None,

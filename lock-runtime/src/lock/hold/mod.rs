@@ -174,7 +174,7 @@ impl Hold {
     /// Records that a transaction may rely on the guard, and maybe outlive it. From then on the hold passes
     /// to no other guard without a request: the server passes it on when the transaction has ended. Returns
     /// the claim.
-    #[cfg(feature = "postgres")]
+    #[cfg(any(feature = "postgres", feature = "store"))]
     pub(crate) fn begin_proof(&self) -> Claim {
         self.state().reuse = Reuse::None;
         self.claim()

@@ -11,9 +11,13 @@ const HOLDER: usize = 35;
 pub fn leases(record: &[u8]) -> impl Iterator<Item = u64> {
     let count = |at: usize| u16::from_be_bytes([record[at], record[at + 1]]) as usize;
     let (taken, holders) = (count(HEAD - 4), count(HEAD - 2));
-    let holders = &record[HEAD + taken * TAKEN..][..holders * HOLDER];
-    let until = |holder: &[u8]| u64::from_be_bytes(holder[26..34].try_into().unwrap());
-    holders.chunks(HOLDER).map(until)
+    let mut rest = &record[HEAD + taken * TAKEN..];
+    (0..holders).map(move |_| {
+        let (holder, others) = rest.split_at(HOLDER);
+        // Its last byte says whether the number of a proof follows.
+        rest = &others[usize::from(holder[HOLDER - 1] & 2 != 0) * 8..];
+        u64::from_be_bytes(holder[26..34].try_into().unwrap())
+    })
 }
 
 /// Returns a record that a client has written which does not use this library.

@@ -58,6 +58,16 @@ impl ServerError {
         matches!(self.code, 1290 | 1792 | 1836)
     }
 
+    /// Returns `true` if another transaction has the row.
+    pub(crate) fn is_locked(&self) -> bool {
+        matches!(self.code, 1205 | 3572)
+    }
+
+    /// Returns `true` if a number has no place in its type.
+    pub(crate) fn is_out_of_range(&self) -> bool {
+        self.code == 1690
+    }
+
     /// Returns `true` if the server has undone the whole transaction.
     pub(crate) fn is_deadlock(&self) -> bool {
         self.code == DEADLOCK
@@ -95,7 +105,9 @@ impl ServerError {
             1045 | 1698 => "; check user and password, and `client_certificate` if it demands one",
             3159 => "; use `ssl-mode=required`",
             1049 => "; create the database, or name another one in the URL",
-            1146 => "; allow `create_schema`, or make the table by `lock_runtime::mysql::TABLE`",
+            1146 => {
+                "; allow `create_schema`, or make it by `lock_runtime::mysql::TABLE` or `TABLE_OF_PROOFS`"
+            }
             1665 => "; set `binlog_format` to ROW or MIXED",
             1021 | 1114 => "; make room on its disk",
             1040 | 1203 | 1226 => "; raise its limit of connections",

@@ -5,6 +5,7 @@ mod downgrade;
 mod fencing;
 mod release;
 mod renew;
+mod transaction_proof;
 mod wait;
 
 use crate::engine::request::Claim;

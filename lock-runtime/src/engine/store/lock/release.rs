@@ -19,6 +19,7 @@ impl StoreEngine {
             .core
             .run(&claim.name, leave, Start::Known, deadline)
             .await?;
+        self.core.hand_on(&claim.name, claim.token);
         Ok(reply == Reply::Left { held: true })
     }
 
