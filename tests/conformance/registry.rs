@@ -431,7 +431,7 @@ pub const TIMED: &[&str] = &[
     "queue::released_lock_reaches_next_process_at_once",
     "min_hold::end_of_min_hold_reaches_next_process_at_once",
     "lazy::waiter_elsewhere_recalls_a_kept_lock",
-    // A process that does not take up its grant in time loses its turn.
+    // So does the news that another process waits, before a crowd of local callers is served.
     "queue::waiter_of_other_process_is_served_between_local_waiters",
     // A lock that no caller waits for any more is released before it would end by itself.
     "queue::many_canceled_waiters_lose_no_grant",

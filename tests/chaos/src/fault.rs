@@ -177,6 +177,12 @@ impl Kind {
 
     pub const HOLDER: [Self; 2] = [Self::Ask, Self::Force];
 
+    /// Returns those of a network on which no server sends messages.
+    pub fn without_messages() -> Vec<Self> {
+        let network = Self::NETWORK.into_iter();
+        network.filter(|kind| *kind != Self::MessagesLost).collect()
+    }
+
     pub fn target(self) -> FaultTarget {
         match self {
             _ if Self::PROCESS.contains(&self) => FaultTarget::Process,

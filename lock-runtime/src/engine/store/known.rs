@@ -39,6 +39,12 @@ impl KnownLocks {
         self.locks.lock().get(name).cloned().unwrap_or_default()
     }
 
+    /// Returns `true` if what is known of the lock is so.
+    pub(crate) fn is_so(&self, name: &str, test: impl FnOnce(&Record) -> bool) -> bool {
+        let locks = self.locks.lock();
+        locks.get(name).is_some_and(|known| test(&known.record))
+    }
+
     /// Takes what is newer than what is known.
     pub(crate) fn put(&self, name: &Arc<str>, known: Known, now: Timestamp) {
         let mut locks = self.locks.lock();

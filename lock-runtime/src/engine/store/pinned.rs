@@ -6,6 +6,7 @@ use crate::engine::store::core::Core;
 use crate::engine::store::errand::{Errand, Start};
 use crate::engine::store::known::Known;
 use crate::engine::store::machine::{Command, Reply};
+use crate::engine::store::record::Record;
 use crate::engine::token::Token;
 use crate::util::time::deadline_in;
 use std::sync::{Arc, Weak};
@@ -26,7 +27,7 @@ impl Core {
         }
         let mut after = known.record.clone();
         let judge = self.judge(known);
-        for request in batch {
+        for request in batch.iter().filter(|it| it.is_awaited()) {
             after.step(&judge, request.what.command);
         }
         let stays = |proof| {
@@ -61,8 +62,8 @@ impl Core {
 
     /// Returns `true` if a transaction keeps a lock for that holder, which has left.
     pub(crate) fn is_pinned(&self, name: &str, token: Token) -> bool {
-        let record = self.known.get(name).record;
-        record.holders.iter().any(|it| it.left && it.token == token)
+        let keeps = |record: &Record| record.holders.iter().any(|it| it.left && it.token == token);
+        self.known.is_so(name, keeps)
     }
 
     /// Hands a lock on that was released, once the transaction has ended which keeps it.

@@ -96,7 +96,6 @@ impl Core {
         let mut is_present = has_looked && loads_the_present;
         let mut tries = 0;
         loop {
-            batch.retain(Request::is_awaited);
             let doomed = self.doomed(&known, batch);
             if !doomed.is_empty() && !has_looked {
                 self.load(name, &mut known, deadline).await?;

@@ -34,14 +34,12 @@ impl InMariaDb {
 
     /// The server returns with all that it granted: two holders are never excused.
     pub fn limits() -> Limits {
-        let network = Kind::NETWORK.iter().copied();
-        let network: Vec<_> = network.filter(|kind| *kind != Kind::MessagesLost).collect();
         Limits {
             variant: "on its own",
             can: [
                 &Kind::PROCESS[..],
                 &[Kind::ServerKilled, Kind::ServerStopped],
-                &network,
+                &Kind::without_messages(),
                 &[Kind::ClockStepped, Kind::BackendsEnded, Kind::ReadOnly],
             ]
             .concat(),

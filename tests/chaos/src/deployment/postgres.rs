@@ -87,17 +87,12 @@ impl InPostgres {
 
     /// Every server that returns has all that it granted: two holders are excused only if its clock was set.
     pub fn limits() -> Limits {
-        let network = Kind::NETWORK.iter();
-        let network: Vec<_> = network
-            .copied()
-            .filter(|kind| *kind != Kind::MessagesLost)
-            .collect();
         Limits {
             variant: "on its own",
             can: [
                 &Kind::PROCESS[..],
                 &[Kind::ServerKilled, Kind::ServerStopped],
-                &network,
+                &Kind::without_messages(),
                 &[Kind::ClockStepped, Kind::BackendsEnded, Kind::VacuumHeldUp],
             ]
             .concat(),

@@ -130,8 +130,6 @@ impl<S: Members> Replicated<S> {
     /// A majority has flushed what is granted: two holders are never excused. Whichever server is lost may
     /// lead, and no lock is available until another one does.
     pub fn limits(servers: usize) -> Limits {
-        let network = Kind::NETWORK.iter().copied();
-        let network: Vec<_> = network.filter(|kind| *kind != Kind::MessagesLost).collect();
         let (variant, parted) = match servers {
             1 => ("one server", None),
             _ => ("three servers", Some(Kind::ServerParted)),
@@ -142,7 +140,7 @@ impl<S: Members> Replicated<S> {
             can: [
                 &Kind::PROCESS[..],
                 &[Kind::ServerKilled, Kind::ServerStopped],
-                &network,
+                &Kind::without_messages(),
                 &[Kind::ClockStepped, Kind::PlaceDeleted],
                 parted.as_slice(),
                 S::DISTURBANCES,

@@ -17,3 +17,17 @@ pub(super) async fn release_rings_for_the_next_process(space: Space) {
     ));
     assert!(other.release(&waits).await);
 }
+
+/// It hands the lock to its own callers as long as it knows of no others.
+pub(super) async fn first_waiter_of_another_process_rings_for_the_holder(space: Space) {
+    let [mut one, other] = space.peers().await;
+    let (held, local) = (one.hold("row").await, one.wait("row").await);
+    one.until_notified(&local).await;
+    while one.events.try_recv().is_ok() {}
+    let waits = other.wait("row").await;
+    one.until_notified(&local).await;
+    for claim in [&held, &local] {
+        assert!(one.release(claim).await);
+    }
+    assert!(other.release(&waits).await);
+}

@@ -9,6 +9,7 @@ use lock_test_support::mariadb::MariaDb;
 
 const OWN: &[(&str, Case)] = cases! {
     bells:
+        first_waiter_of_another_process_rings_for_the_holder
         release_rings_for_the_next_process;
 };
 
