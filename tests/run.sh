@@ -175,7 +175,7 @@ soak() {
 case "$tier" in
 quick) export LOCK_SHUTTLE="${LOCK_SHUTTLE:-200}" ;;
 full)
-    export LOCK_FULL=1
+    export LOCK_FULL=1 LOCK_SIMULATIONS="${LOCK_SIMULATIONS:-600}"
     limit=60m
     beside+=(chaos)
     ;;

@@ -49,6 +49,9 @@ pub(crate) enum Clock {
     Runtime(std::sync::Arc<crate::util::runtime_clock::RuntimeClock>),
     #[cfg(test)]
     Manual(std::sync::Arc<std::sync::Mutex<Timestamp>>),
+    /// The clock of the runtime, at that multiple of its rate.
+    #[cfg(all(test, feature = "store"))]
+    Rated(tokio::time::Instant, f64),
 }
 
 impl Clock {
@@ -72,6 +75,14 @@ impl Clock {
             }
             #[cfg(test)]
             Clock::Manual(now) => *now.lock().unwrap(),
+            #[cfg(all(test, feature = "store"))]
+            Clock::Rated(start, rate) => {
+                let time = nanos(start.elapsed().mul_f64(*rate));
+                Timestamp {
+                    boot: time,
+                    wall: time,
+                }
+            }
         }
     }
 }

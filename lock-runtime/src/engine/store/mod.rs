@@ -26,6 +26,8 @@ pub(crate) mod record;
 mod reports;
 mod run;
 pub(crate) mod schedule;
+#[cfg(test)]
+mod simulation_tests;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) mod swap;
 mod take;

@@ -2,7 +2,8 @@
 //!
 //! The first fourteen, and those about locks that are shared, are rules that a model of the protocol showed
 //! to be necessary. Without those that follow, leases, queues, subscriptions and connections have failed
-//! before. The last ones are of locks in PostgreSQL, etcd and ZooKeeper.
+//! before. The last ones are of locks in PostgreSQL, etcd, ZooKeeper and
+//! stores.
 
 use std::path::{Path, PathBuf};
 
@@ -399,6 +400,61 @@ pub const CLASSES: &[Class] = &[
         name: "C79",
         patch: "c79-whoever-is-gone-has-stopped",
         finder: Scene("locks_asked_for"),
+    },
+    Class {
+        name: "C80",
+        patch: "c80-observers-have-no-margin",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C81",
+        patch: "c81-late-insertions-are-forgotten",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C82",
+        patch: "c82-grants-count-from-the-look-that-shows-them",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C83",
+        patch: "c83-transactions-keep-no-lock",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C84",
+        patch: "c84-requests-of-those-who-left-are-carried-out",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C85",
+        patch: "c85-taken-tokens-are-not-remembered",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C86",
+        patch: "c86-numbers-come-again-within-a-tick",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C87",
+        patch: "c87-downgrades-end-proofs",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C88",
+        patch: "c88-observers-count-from-their-requests",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C89",
+        patch: "c89-repeated-requests-confirm-nothing",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
+    Class {
+        name: "C90",
+        patch: "c90-clocks-of-servers-stand-still",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
     },
 ];
 

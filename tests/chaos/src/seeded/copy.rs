@@ -79,6 +79,7 @@ impl Copy {
         // The orders of steps in which the rule matters may be rare.
         let mut test = self.cargo(&test);
         let test = test.arg(name).env("LOCK_SHUTTLE", "10000");
+        let test = test.env("LOCK_SIMULATIONS", "600");
         if !case.is_empty() {
             test.args(["--", "--exact"]);
         }
