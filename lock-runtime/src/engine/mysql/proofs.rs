@@ -1,10 +1,9 @@
 //! Proofs in a table of their own, whose rows transactions of users lock.
 
-use crate::engine::mysql::conn::batch::{Other, Request};
 use crate::engine::mysql::sql::CREATE_PROOFS;
 use crate::engine::mysql::store::MySqlStore;
 use crate::engine::mysql::wire::error::ServerError;
-use crate::engine::store::proofs::Proofs;
+use crate::engine::store::database::Proofs;
 use crate::own_store::{StoreError, StoreFuture};
 use std::fmt::Write;
 use std::sync::Arc;
@@ -13,11 +12,6 @@ const NOT_SOLE: &str = "a lock behind a proxy, or on several servers that accept
                         transaction; use a fencing token";
 
 impl MySqlStore {
-    async fn run(&self, text: String) -> Result<(), StoreError> {
-        self.send(|answer| Request::Other(Other::Run(text, answer)))
-            .await
-    }
-
     /// Fails if a transaction has the row. A deletion alone would wait for that, and all other requests
     /// behind it.
     async fn end_row(&self, name: &str, number: u64) -> Result<(), StoreError> {
@@ -26,7 +20,8 @@ impl MySqlStore {
             "SELECT 1 FROM {table} WHERE {row} FOR UPDATE NOWAIT"
         ))
         .await?;
-        self.run(format!("DELETE FROM {table} WHERE {row}")).await
+        self.run(format!("DELETE FROM {table} WHERE {row}")).await?;
+        Ok(())
     }
 
     /// Returns the table, with its database: a transaction may use another one.
@@ -60,7 +55,8 @@ impl Proofs for MySqlStore {
                 ended => ended?,
             }
             self.run(format!("INSERT INTO {table} VALUES ({literal}, {number})"))
-                .await
+                .await?;
+            Ok(())
         })
     }
 
@@ -68,7 +64,7 @@ impl Proofs for MySqlStore {
         let row = [(Arc::from(name), number)];
         Box::pin(async move {
             match self.run(self.statement(&row)).await {
-                Ok(()) => Ok(true),
+                Ok(_) => Ok(true),
                 Err(error) if is(&error, ServerError::is_out_of_range) => Ok(false),
                 Err(error) => Err(error),
             }

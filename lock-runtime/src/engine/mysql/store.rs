@@ -5,6 +5,7 @@ use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::mysql::bells::Ears;
 use crate::engine::mysql::conn::batch::{Answer, Other, Request};
 use crate::engine::mysql::conn::connection::Connection;
+use crate::engine::mysql::wire::reply::Reply;
 use crate::engine::store::swap::Swap;
 use crate::own_store::{Bells, Loaded, Store, StoreError, StoreFuture, Swapped, Version};
 use std::sync::Arc;
@@ -23,6 +24,12 @@ impl MySqlStore {
         request: impl FnOnce(Answer<T>) -> Request,
     ) -> Result<T, StoreError> {
         self.connection().await?.send(request).await
+    }
+
+    /// Carries a statement out.
+    pub(crate) async fn run(&self, text: String) -> Result<Reply, StoreError> {
+        self.send(|answer| Request::Other(Other::Run(text, answer)))
+            .await
     }
 
     pub(crate) async fn connection(&self) -> Result<Arc<Connection>, StoreError> {

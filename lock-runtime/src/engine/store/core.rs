@@ -2,6 +2,7 @@
 
 use crate::engine::event::EventHandler;
 use crate::engine::store::batches::Batches;
+use crate::engine::store::database::Database;
 use crate::engine::store::errand::Errand;
 use crate::engine::store::hearing::Hearing;
 use crate::engine::store::keys::Keys;
@@ -9,7 +10,6 @@ use crate::engine::store::known::{Known, KnownLocks};
 use crate::engine::store::listening::Listening;
 use crate::engine::store::machine::Reply;
 use crate::engine::store::observer::{Seen, ServerClock};
-use crate::engine::store::proofs::Proofs;
 use crate::engine::store::schedule::Looks;
 use crate::engine::token::Token;
 use crate::own_store::Store;
@@ -23,7 +23,7 @@ use std::time::Duration;
 
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
-    pub(crate) proofs: Option<Arc<dyn Proofs>>,
+    pub(crate) database: Option<Arc<dyn Database>>,
     pub(crate) io: IoThread,
     pub(crate) clock: Clock,
     pub(crate) handler: EventHandler,

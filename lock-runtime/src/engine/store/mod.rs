@@ -7,7 +7,9 @@ pub(crate) mod access;
 pub(crate) mod asks;
 pub(crate) mod batches;
 mod bells;
+mod check;
 pub(crate) mod core;
+pub(crate) mod database;
 pub(crate) mod errand;
 pub(crate) mod hearing;
 pub(crate) mod keys;
@@ -21,7 +23,6 @@ pub(crate) mod observer;
 pub(crate) mod open;
 mod ping;
 mod pinned;
-pub(crate) mod proofs;
 pub(crate) mod record;
 mod reports;
 mod run;
@@ -33,17 +34,24 @@ pub(crate) mod swap;
 mod take;
 mod view;
 
+use crate::engine::inspection::Inspection;
 use crate::engine::requests::{answer_operations, answer_requests};
 use crate::engine::store::core::Core;
 use crate::engine::traits::Engine;
 use crate::error::LockError;
 use crate::options::LockOptions;
 use crate::util::clock::Timestamp;
+use std::future::Future;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) struct StoreEngine {
     core: Arc<Core>,
     started: Timestamp,
+    /// How errors and warnings name the server.
+    server: Arc<str>,
+    connect_timeout: Duration,
 }
 
 answer_requests! {
@@ -74,13 +82,21 @@ impl Engine for StoreEngine {
     }
 
     fn refuses_proof(&self) -> Option<&'static str> {
-        match &self.core.proofs {
-            Some(proofs) => proofs.refuses(),
+        match &self.core.database {
+            Some(database) => database.refuses(),
             None => Some("this store has no transactions; use a fencing token"),
         }
     }
 
     fn listen(&self) {
         self.core.listen();
+    }
+
+    fn inspect(
+        &self,
+        _ttl: Duration,
+        _replicas: u32,
+    ) -> Pin<Box<dyn Future<Output = Inspection> + Send + '_>> {
+        Box::pin(self.check())
     }
 }

@@ -4,10 +4,10 @@ use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::store::StoreEngine;
 use crate::engine::store::batches::Batches;
 use crate::engine::store::core::Core;
+use crate::engine::store::database::Database;
 use crate::engine::store::hearing::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::KnownLocks;
-use crate::engine::store::proofs::Proofs;
 use crate::error::LockError;
 use crate::own_store::Store;
 use crate::util::sync::Mutex;
@@ -18,12 +18,12 @@ use std::sync::Arc;
 pub(crate) async fn open(
     opening: Opening<'_>,
     store: Arc<dyn Store>,
-    proofs: Option<Arc<dyn Proofs>>,
+    database: Option<Arc<dyn Database>>,
     server: &str,
 ) -> Result<Opened, LockError> {
     let core = Arc::new(Core {
         store,
-        proofs,
+        database,
         io: opening.io,
         clock: opening.clock.clone(),
         handler: opening.handler,
@@ -40,6 +40,8 @@ pub(crate) async fn open(
     let engine = StoreEngine {
         core,
         started: opening.clock.now(),
+        server: server.into(),
+        connect_timeout: opening.timeouts.connect,
     };
     let deadline = deadline_in(opening.timeouts.connect);
     let (core, sent) = (engine.core.clone(), opening.clock.now());

@@ -47,11 +47,11 @@ impl Core {
         deadline: Instant,
     ) -> Result<Vec<u64>, EngineError> {
         let mut ended = Vec::new();
-        let Some(proofs) = &self.proofs else {
+        let Some(database) = &self.database else {
             return Ok(ended);
         };
         for proof in doomed {
-            match self.by(deadline, proofs.end(name, proof)).await {
+            match self.by(deadline, database.end(name, proof)).await {
                 Ok(true) => ended.push(proof),
                 Err(error) if batch.iter().all(|it| it.what.command.asks()) => return Err(error),
                 Ok(false) | Err(_) => {}

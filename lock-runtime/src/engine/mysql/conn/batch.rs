@@ -18,13 +18,12 @@ pub(crate) enum Request {
     Other(Other),
 }
 
-/// Statements that change nothing.
+/// Statements that change no record.
 pub(crate) enum Other {
     Load(String, Answer<Loaded>),
     /// The names with a prefix, and how many of them at the most.
     Names(String, usize, Answer<Vec<String>>),
-    /// One of which nothing is needed but that it is over.
-    Run(String, Answer<()>),
+    Run(String, Answer<Reply>),
 }
 
 /// How many bytes of writes go together.
@@ -206,7 +205,7 @@ impl Other {
         match self {
             Other::Load(_, answer) => _ = answer.send(loaded(reply, is_sole)),
             Other::Names(_, _, answer) => _ = answer.send(names(reply)),
-            Other::Run(_, answer) => _ = answer.send(reply.map(drop).map_err(Into::into)),
+            Other::Run(_, answer) => _ = answer.send(reply.map_err(Into::into)),
         }
     }
 
@@ -251,7 +250,7 @@ fn names(reply: Result<Reply, ServerError>) -> Result<Vec<String>, StoreError> {
         .collect())
 }
 
-fn rows<T: FromRow>(reply: Reply) -> Result<Vec<T>, StoreError> {
+pub(crate) fn rows<T: FromRow>(reply: Reply) -> Result<Vec<T>, StoreError> {
     let rows = reply.rows.into_iter().map(from_row_opt);
     let rows: Result<_, _> = rows.collect();
     rows.map_err(|_| StoreError::unknown("the reply has other columns than it should"))

@@ -3,9 +3,9 @@
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::request::Claim;
 use crate::engine::store::StoreEngine;
+use crate::engine::store::database::Database;
 use crate::engine::store::errand::Start;
 use crate::engine::store::machine::{Command, Reply};
-use crate::engine::store::proofs::Proofs;
 use crate::transaction_proof::TransactionProof;
 use crate::util::join_all::join_all;
 use tokio::time::Instant;
@@ -18,12 +18,12 @@ impl StoreEngine {
         claims: &[Claim],
         deadline: Instant,
     ) -> Result<Option<TransactionProof>, EngineError> {
-        let Some(proofs) = &self.core.proofs else {
+        let Some(database) = &self.core.database else {
             let words = "this store has no transactions";
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
         };
         let numbers = claims.iter().map(async |claim| {
-            let number = self.prove_one(&**proofs, claim, deadline).await?;
+            let number = self.prove_one(&**database, claim, deadline).await?;
             Ok(number.map(|number| (claim.name.clone(), number)))
         });
         let numbers: Result<Option<Vec<_>>, EngineError> =
@@ -31,7 +31,7 @@ impl StoreEngine {
         let Some(proven) = numbers? else {
             return Ok(None);
         };
-        let statement = proofs.statement(&proven);
+        let statement = database.statement(&proven);
         Ok(Some(TransactionProof::new(
             statement,
             Vec::new(),
@@ -43,7 +43,7 @@ impl StoreEngine {
     /// there can end it. One that has ended never comes back, since a transaction may still ask for it.
     async fn prove_one(
         &self,
-        proofs: &dyn Proofs,
+        database: &dyn Database,
         claim: &Claim,
         deadline: Instant,
     ) -> Result<Option<u64>, EngineError> {
@@ -51,13 +51,14 @@ impl StoreEngine {
         let record = core.known.get(name).record;
         let mut before = record.holder(claim.token).map_or(0, |it| it.proof);
         loop {
-            let is_there = before != 0 && core.by(deadline, proofs.is_there(name, before)).await?;
+            let is_there =
+                before != 0 && core.by(deadline, database.is_there(name, before)).await?;
             let number = match is_there {
                 true => before,
                 false => Uuid::new_v4().as_u64_pair().1 >> 1,
             };
             if !is_there {
-                core.by(deadline, proofs.make(name, number)).await?;
+                core.by(deadline, database.make(name, number)).await?;
             }
             let prove = Command::Prove(claim.token, number, before);
             let reply = core.run(name, prove, Start::Known, deadline).await;
@@ -70,7 +71,7 @@ impl StoreEngine {
             }
             if !is_there {
                 // No record has it, unless that is not known.
-                core.by(deadline, proofs.end(name, number)).await?;
+                core.by(deadline, database.end(name, number)).await?;
             }
             match reply? {
                 Reply::Number { number, .. } => before = number,

@@ -10,8 +10,7 @@ use crate::engine::store::hearing::Hearing;
 use crate::engine::store::keys::Keys;
 use crate::engine::store::known::KnownLocks;
 use crate::engine::store::machine::{Command, Reply, Want};
-use crate::engine::store::simulation_tests::LOCK;
-use crate::engine::store::simulation_tests::server::Server;
+use crate::engine::store::simulation_tests::server::{LOCK, Server};
 use crate::engine::store::simulation_tests::witness::Witness;
 use crate::engine::token::Token;
 use crate::limit::Limit;
@@ -74,7 +73,7 @@ impl Process {
         let (id, clock) = (ProcessId::random(), Clock::Rated(Instant::now(), rate));
         let core = Core {
             store: Arc::new(server.clone()),
-            proofs: Some(Arc::new(server.clone())),
+            database: Some(Arc::new(server.clone())),
             io: IoThread::start().unwrap().yielding(),
             clock: clock.clone(),
             handler: Arc::new(|_| {}),
@@ -91,6 +90,8 @@ impl Process {
         let engine = StoreEngine {
             core: Arc::new(core),
             started: clock.now(),
+            server: "store".into(),
+            connect_timeout: PATIENCE,
         };
         Process {
             habits,

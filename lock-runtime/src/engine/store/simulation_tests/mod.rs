@@ -6,7 +6,7 @@ mod server;
 mod witness;
 
 use crate::engine::store::simulation_tests::client::{Habits, Process, Use};
-use crate::engine::store::simulation_tests::server::Server;
+use crate::engine::store::simulation_tests::server::{LOCK, Server};
 use crate::engine::store::simulation_tests::witness::Witness;
 use crate::util::runtime_clock::RuntimeClock;
 use lock_test_support::rng::Rng;
@@ -22,8 +22,6 @@ const PROCESSES: u64 = 3;
 const LASTS: Duration = Duration::from_secs(60);
 /// All leases, calls of waiters and late writes end sooner.
 const SETTLES: Duration = Duration::from_secs(60);
-
-const LOCK: &str = "lock:row";
 
 /// Returns the rate of a clock: two differ by less than 2 %.
 fn rate(rng: &mut Rng) -> f64 {

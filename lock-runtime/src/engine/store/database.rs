@@ -1,9 +1,19 @@
-//! Proofs of holders, on which transactions of users rely: a row for each, which a transaction locks.
+//! What a database has besides the records: settings, and transactions of users, which rely on proofs of
+//! holders: a row for each, which a transaction locks.
 
 use crate::own_store::StoreFuture;
+use crate::warning::WarningKind;
 use std::sync::Arc;
 
-/// A store whose users have transactions.
+/// What was found, and what that endangers.
+pub(crate) type Finding = (WarningKind, String);
+
+/// A store in a database.
+pub(crate) trait Database: Proofs {
+    /// Returns what endangers locks.
+    fn findings(&self) -> StoreFuture<'_, Vec<Finding>>;
+}
+
 pub(crate) trait Proofs: Send + Sync {
     /// Returns the reason if it can prove nothing at present.
     fn refuses(&self) -> Option<&'static str>;
