@@ -4,6 +4,7 @@ use super::{Contender, Retry};
 use sqlx::mysql::{MySql, MySqlConnection, MySqlPool, MySqlPoolOptions};
 use sqlx::pool::PoolConnection;
 use sqlx::{Connection, Executor};
+use std::time::Duration;
 use tokio::sync::Mutex;
 
 /// The connections of contenders that need one for each lock.
@@ -64,5 +65,56 @@ impl Contender for Named {
     async fn release(&self, (mut client, key): Self::Hold) {
         let release = sqlx::query("DO RELEASE_LOCK(?)").bind(key);
         release.execute(&mut *client).await.unwrap();
+    }
+}
+
+/// A row that says until when it is locked, by the statements of ShedLock, which are tried again as often as
+/// Spring's registry of locks does. It renews nothing, and grants in no order.
+pub struct Polled {
+    client: Mutex<MySqlConnection>,
+    own: String,
+}
+
+const INTERVAL: Duration = Duration::from_millis(100);
+
+impl Contender for Polled {
+    type Hold = String;
+
+    async fn connect(url: &str, _: Retry) -> Polled {
+        let mut client = client(url).await;
+        let table = "CREATE TABLE IF NOT EXISTS shedlock (name VARCHAR(64) PRIMARY KEY, \
+                     lock_until TIMESTAMP(3) NOT NULL, locked_by VARCHAR(255) NOT NULL)";
+        client.execute(table).await.unwrap();
+        let own = sqlx::query_scalar("SELECT UUID()");
+        let own = own.fetch_one(&mut client).await.unwrap();
+        Polled {
+            client: Mutex::new(client),
+            own,
+        }
+    }
+
+    async fn acquire(&self, key: &str) -> String {
+        let mut client = self.client.lock().await;
+        let insert = "INSERT IGNORE INTO shedlock VALUES (?, UTC_TIMESTAMP(3), '')";
+        let insert = sqlx::query(insert).bind(key);
+        insert.execute(&mut *client).await.unwrap();
+        loop {
+            let update = "UPDATE shedlock SET lock_until = UTC_TIMESTAMP(3) + INTERVAL 30 SECOND, \
+                          locked_by = ? WHERE name = ? AND lock_until <= UTC_TIMESTAMP(3)";
+            let update = sqlx::query(update).bind(&self.own).bind(key);
+            let updated = update.execute(&mut *client).await.unwrap();
+            if updated.rows_affected() == 1 {
+                return key.to_owned();
+            }
+            tokio::time::sleep(INTERVAL).await;
+        }
+    }
+
+    async fn release(&self, key: String) {
+        let mut client = self.client.lock().await;
+        let update =
+            "UPDATE shedlock SET lock_until = UTC_TIMESTAMP(3) WHERE name = ? AND locked_by = ?";
+        let update = sqlx::query(update).bind(key).bind(&self.own);
+        update.execute(&mut *client).await.unwrap();
     }
 }

@@ -16,12 +16,14 @@ pub const ENGINE: Engine = Engine {
         (OURS, connect::<Ours>),
         ("etcd-client lock", connect::<LockCalls>),
     ],
+    waiting: &[],
     bare_hand_off: |url, passes| Box::pin(write(url, passes)),
     bare_name: "one write",
     targets: Targets {
         alone: [1.15, 1.25],
         hand_off: 1.3,
         many: &[("put+delete", 0.9)],
+        crowd: &[],
     },
 };
 

@@ -10,10 +10,12 @@ use crate::Bench;
 use crate::contenders::{AnyContender, BoxFuture, Connect, ContenderKind};
 use crate::load::{Outcome, Plan};
 use crate::numbers::{Summary, median, micros};
+use crate::process_group::together;
 use crate::report::Table;
 use crate::runtime::Flavor;
 use crate::work::handoff::{self, Pair};
 use lock_test_support::servers::Servers;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The time after which the other process waits before its turn: several times that of a write, since it
@@ -35,6 +37,8 @@ pub struct Engine {
     start: fn(usize) -> Box<dyn Servers>,
     /// The least that a lock needs, this library, and others, with their names.
     contenders: &'static [(&'static str, Connect)],
+    /// Those that wait for one lock in many processes.
+    waiting: &'static [(&'static str, Connect)],
     /// Does what a hand-off needs at least, that number of times, and returns the times that it took.
     bare_hand_off: for<'a> fn(&'a str, u64) -> BoxFuture<'a, Vec<Duration>>,
     /// Its name.
@@ -65,7 +69,13 @@ struct Targets {
     hand_off: f64,
     /// The lowest ratios of locks per second to those of contenders.
     many: &'static [(&'static str, f64)],
+    /// The same of many processes, with one lock.
+    crowd: &'static [(&'static str, f64)],
 }
+
+/// How many clients want one lock, and for how long each has it.
+const CROWD: usize = 20;
+const BODY: Duration = Duration::from_millis(5);
 
 /// The name of this library's locks.
 const OURS: &str = "lock-runtime";
@@ -113,6 +123,7 @@ impl Engine {
         self.alone(bench, url, &title, members);
         self.many(bench, url, &title);
         self.hand_off(bench, url, &title);
+        self.crowd(bench, url, &title);
     }
 
     fn alone(&self, bench: &mut Bench, url: &str, title: &str, members: usize) {
@@ -167,6 +178,46 @@ impl Engine {
         );
     }
 
+    /// Clients that share nothing, as processes do, want one lock, and have it for 5 ms each.
+    fn crowd(&self, bench: &mut Bench, url: &str, title: &str) {
+        if self.waiting.is_empty() {
+            return;
+        }
+        let runtime = Flavor::Threads.build();
+        let crowds = self.waiting.iter().map(|(_, connect)| {
+            let clients = (0..CROWD).map(|_| Arc::from(runtime.block_on(connect(url))));
+            clients.collect::<Vec<Arc<dyn AnyContender>>>()
+        });
+        let crowds: Vec<_> = crowds.collect();
+        let mut scores = scores(self.waiting);
+        let plan = Plan {
+            body: BODY,
+            ..Plan::contended(1, bench.time * 4)
+        };
+        for _ in 0..bench.rounds(7) {
+            for (score, clients) in scores.iter_mut().zip(&crowds) {
+                let plan = plan.fresh();
+                let turns = clients.iter().cloned();
+                let turns = turns.map(|it| runtime.spawn(async move { it.drive(plan).await }));
+                let turns: Vec<_> = turns.collect();
+                let outcomes = turns.into_iter().map(|it| runtime.block_on(it).unwrap());
+                let outcomes: Vec<_> = outcomes.collect();
+                score.rounds.push(together(plan, &outcomes));
+            }
+        }
+        runtime.block_on(async { drop(crowds) });
+        print(&format!("{CROWD} clients, one key, {BODY:?} each"), &scores);
+        for (name, aim) in self.targets.crowd {
+            let ratio = of(&scores, OURS).ratio(of(&scores, name), Outcome::rate);
+            bench.report.target(
+                &format!("{title}, {CROWD} clients, one key, {BODY:?} each, locks/s"),
+                format!("{ratio:.2} × {name}"),
+                &format!("≥ {aim} × {name}"),
+                ratio >= *aim,
+            );
+        }
+    }
+
     /// Runs all contenders in turns, in an order that changes.
     fn turns(&self, bench: &Bench, url: &str, plan: Plan, rounds: usize) -> Vec<Score> {
         let runtime = Flavor::Threads.build();
@@ -174,12 +225,7 @@ impl Engine {
         let contenders: Vec<Box<dyn AnyContender>> = contenders
             .map(|(_, connect)| runtime.block_on(connect(url)))
             .collect();
-        let names = self.contenders.iter().map(|(name, _)| *name);
-        let score = |name| Score {
-            name,
-            rounds: Vec::new(),
-        };
-        let mut scores: Vec<Score> = names.map(score).collect();
+        let mut scores = scores(self.contenders);
         if !bench.quick {
             for contender in &contenders {
                 runtime.block_on(contender.drive(plan.lasting(SETTLING)));
@@ -197,6 +243,14 @@ impl Engine {
         runtime.block_on(async { drop(contenders) });
         scores
     }
+}
+
+fn scores(of: &[(&'static str, Connect)]) -> Vec<Score> {
+    let scores = of.iter().map(|(name, _)| Score {
+        name,
+        rounds: Vec::new(),
+    });
+    scores.collect()
 }
 
 fn p50(outcome: &Outcome) -> f64 {

@@ -2,7 +2,7 @@
 
 use super::{Engine, OURS, REST, Targets};
 use crate::contenders::connect;
-use crate::contenders::mysql::{Named, Rows, client};
+use crate::contenders::mysql::{Named, Polled, Rows, client};
 use crate::contenders::ours::Ours;
 use crate::load::clock;
 use lock_test_support::mariadb::MariaDb;
@@ -17,12 +17,18 @@ pub const ENGINE: Engine = Engine {
         (OURS, connect::<Ours>),
         ("sqlx GET_LOCK", connect::<Named>),
     ],
+    waiting: &[
+        ("sqlx GET_LOCK", connect::<Named>),
+        (OURS, connect::<Ours>),
+        ("UPDATE every 100 ms", connect::<Polled>),
+    ],
     bare_hand_off: |url, passes| Box::pin(ring(url, passes)),
     bare_name: "commit, KILL QUERY → end",
     targets: Targets {
         alone: [1.2, 1.2],
         hand_off: 1.3,
         many: &[("insert+delete", 4.0)],
+        crowd: &[("sqlx GET_LOCK", 0.9), ("UPDATE every 100 ms", 3.0)],
     },
 };
 

@@ -20,12 +20,14 @@ pub const ENGINE: Engine = Engine {
         ("sqlx", connect::<Sqlx>),
         ("distributed-lock", connect::<Advised>),
     ],
+    waiting: &[],
     bare_hand_off: |url, passes| Box::pin(notify(url, passes)),
     bare_name: "commit, NOTIFY → receive",
     targets: Targets {
         alone: [1.25, 1.25],
         hand_off: 1.7,
         many: &[("advisory-pair", 15.0), ("sqlx", 2.5)],
+        crowd: &[],
     },
 };
 

@@ -16,12 +16,14 @@ pub const ENGINE: Engine = Engine {
         (OURS, connect::<Ours>),
         ("zookeeper-client lock", connect::<Recipe>),
     ],
+    waiting: &[],
     bare_hand_off: |url, passes| Box::pin(delete(url, passes)),
     bare_name: "one delete",
     targets: Targets {
         alone: [1.25, 1.25],
         hand_off: 1.2,
         many: &[("create+delete", 0.9)],
+        crowd: &[],
     },
 };
 
