@@ -5,6 +5,7 @@ use lock_runtime::Config;
 use lock_test_support::certificates::Certificates;
 use lock_test_support::manager::{connected, refusal, use_once};
 use lock_test_support::mariadb::MariaDb;
+use lock_test_support::time::patient;
 use tokio::task::spawn_blocking;
 
 use crate::credentials::rotation::{Account, rotate};
@@ -17,7 +18,7 @@ async fn unix_socket_needs_no_port() {
         "mysql://root@localhost:1/shop?socket={}",
         server.socket().display()
     );
-    let locks = connected(url).await;
+    let locks = connected(patient(url)).await;
     use_once(&locks, "row").await;
     locks.shutdown().await;
 }
@@ -32,7 +33,7 @@ async fn user_logs_in_by_a_signature() {
         "CREATE USER clerk IDENTIFIED VIA ed25519 USING PASSWORD('{SECRET}'); GRANT ALL ON shop.* TO clerk"
     ));
     let config = |password: &str| Config::new(server.url()).credentials("clerk", password);
-    let locks = connected(config(SECRET)).await;
+    let locks = connected(patient(config(SECRET))).await;
     use_once(&locks, "row").await;
     locks.shutdown().await;
     let (error, text) = refusal(config("wrong-correct-horse"), SECRET).await;
@@ -62,7 +63,10 @@ async fn user_that_must_show_a_certificate_shows_it() {
         Config::new(server.url_for("clerk")).root_certificate(certificates.authority.as_bytes());
     let (error, _) = refusal(without.clone(), SECRET).await;
     assert!(!error.is_unavailable(), "{error:?}");
-    let locks = connected(without.client_certificate(certificate.as_bytes(), key.as_bytes())).await;
+    let locks = connected(patient(
+        without.client_certificate(certificate.as_bytes(), key.as_bytes()),
+    ))
+    .await;
     use_once(&locks, "row").await;
     locks.shutdown().await;
 }

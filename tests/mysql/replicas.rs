@@ -23,7 +23,7 @@ fn with_replica() -> (MariaDb, MariaDb) {
 #[tokio::test]
 async fn replica_that_no_commit_waits_for_is_found() {
     let (primary, replica) = with_replica();
-    let locks = connected(primary.url()).await;
+    let locks = connected(patient(primary.url())).await;
     use_once(&locks, "row").await;
     eventually("the table is there", || {
         !replica.query("SHOW TABLES").is_empty()

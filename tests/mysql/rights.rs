@@ -4,7 +4,7 @@ use lock_runtime::{Config, LockError, LockManager};
 
 use lock_test_support::manager::{connected, refusal, use_once};
 use lock_test_support::mariadb::MariaDb;
-use lock_test_support::time::soon;
+use lock_test_support::time::{patient, soon};
 
 fn with_clerk(rights: &str) -> MariaDb {
     let server = MariaDb::start();
@@ -23,7 +23,7 @@ async fn user_who_may_not_make_the_table_uses_one_that_is_there() {
     );
     assert!(text.contains("CREATE"), "{text}");
     server.query(lock_runtime::mysql::TABLE);
-    let locks = connected(Config::new(url).create_schema(false)).await;
+    let locks = connected(patient(url).create_schema(false)).await;
     use_once(&locks, "row").await;
     assert_eq!(locks.list("").await.unwrap().len(), 0);
     locks.shutdown().await;
@@ -57,7 +57,7 @@ async fn right_that_locks_need_is_named() {
 #[tokio::test]
 async fn record_of_another_program_is_named() {
     let server = MariaDb::start();
-    let locks = connected(server.url()).await;
+    let locks = connected(patient(server.url())).await;
     for record in [
         "",
         "nonsense",

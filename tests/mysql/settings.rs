@@ -4,7 +4,7 @@ use lock_runtime::WarningKind::{self, NotChecked, NotFlushed};
 
 use lock_test_support::manager::connected;
 use lock_test_support::mariadb::MariaDb;
-use lock_test_support::time::millis;
+use lock_test_support::time::{millis, patient};
 
 /// With them, the server keeps what it has confirmed.
 pub const SAFE: [&str; 3] = [
@@ -14,7 +14,7 @@ pub const SAFE: [&str; 3] = [
 ];
 
 async fn found(server: &MariaDb) -> Vec<(WarningKind, String)> {
-    let locks = connected(server.url()).await;
+    let locks = connected(patient(server.url())).await;
     let warnings = locks.check_servers().await;
     locks.shutdown().await;
     let warnings = warnings.iter();

@@ -9,6 +9,7 @@ use rusqlite::Connection;
 use lock_test_support::manager::refusal;
 use lock_test_support::server::temporary;
 use lock_test_support::servers::Sqlite;
+use lock_test_support::time::patient;
 
 /// Asserts that a file can't be used, because of the configuration, for a reason with these words.
 async fn is_refused(path: &str, words: &[&str]) {
@@ -62,7 +63,7 @@ async fn database_of_another_program_is_refused_and_left_as_it_is() {
 async fn file_of_a_later_version_is_refused() {
     let file = Sqlite::start();
     let path = file.path();
-    let locks = LockManager::connect(file.url()).await.unwrap();
+    let locks = LockManager::connect(patient(file.url())).await.unwrap();
     locks.shutdown().await;
     file.client()
         .execute_batch("PRAGMA user_version = 2")
@@ -77,7 +78,7 @@ async fn file_of_a_later_version_is_refused() {
 async fn damaged_file_is_refused() {
     let file = Sqlite::start();
     let path = file.path();
-    let locks = LockManager::connect(file.url()).await.unwrap();
+    let locks = LockManager::connect(patient(file.url())).await.unwrap();
     locks.shutdown().await;
     drop(locks);
     // Whoever closes it last copies the log to it.
