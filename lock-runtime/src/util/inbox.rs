@@ -23,6 +23,15 @@ impl<T> Inbox<T> {
         self.arrived.notify_one();
     }
 
+    /// Pushes a message, unless the last one that was not received yet is as good.
+    pub(crate) fn push_unless(&self, message: T, is_as_good: impl FnOnce(&T) -> bool) {
+        let mut messages = self.messages.lock();
+        if messages.back().is_none_or(|last| !is_as_good(last)) {
+            messages.push_back(message);
+            self.arrived.notify_one();
+        }
+    }
+
     /// Waits for the next message. Cancel safe: no message is lost.
     pub(crate) async fn recv(&self) -> T {
         loop {
@@ -36,5 +45,20 @@ impl<T> Inbox<T> {
     fn take(&self) -> Option<T> {
         let mut messages = self.messages.lock();
         messages.pop_front()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn message_is_left_out_that_the_last_one_is_as_good_as() {
+        let inbox = Inbox::new();
+        for message in [1, 1, 2, 1] {
+            inbox.push_unless(message, |last| *last == message);
+        }
+        let received = std::iter::from_fn(|| inbox.take());
+        assert_eq!(received.collect::<Vec<_>>(), [1, 2, 1]);
     }
 }

@@ -42,7 +42,8 @@ impl MySqlStore {
             .first()
             .filter(|it| **it > 0 && waits.rows.is_empty());
         Ok(replicas.map(|count| {
-            let finding = format!("commits wait for none of its {count} replicas");
+            let finding =
+                format!("{count} replicas or others read its log, and commits wait for none");
             (WarningKind::AsynchronousStandby, finding)
         }))
     }
@@ -50,6 +51,9 @@ impl MySqlStore {
 
 fn not_flushed(settings: &HashMap<String, String>) -> Vec<Finding> {
     let value = |name| settings.get(name).map_or("", String::as_str);
+    let flushes = value("innodb_flush_log_at_trx_commit");
+    // MariaDB's 3 flushes twice.
+    let (flushes, twice) = (matches!(flushes, "1" | "3"), flushes == "3");
     let logs = matches!(value("log_bin"), "ON" | "1");
     let mut findings = Vec::new();
     let mut check = |name, is_safe: fn(&str) -> bool| {
@@ -58,11 +62,13 @@ fn not_flushed(settings: &HashMap<String, String>) -> Vec<Finding> {
             findings.push((WarningKind::NotFlushed, finding));
         }
     };
-    check("innodb_flush_log_at_trx_commit", |it| it == "1");
+    if !flushes {
+        check("innodb_flush_log_at_trx_commit", |_| false);
+    }
     check("innodb_doublewrite", |it| {
         !matches!(it, "OFF" | "0" | "DETECT_ONLY")
     });
-    if logs {
+    if logs && !twice {
         // What the log has not, a crash undoes.
         check("sync_binlog", |it| it == "1");
     }

@@ -68,6 +68,12 @@ impl Engine for StoreEngine {
                 reason: "with the prefix, it is longer than the 1,000 bytes that every store takes; shorten it",
             });
         }
+        if options.ttl.as_millis() > u32::MAX.into() {
+            return Err(LockError::InvalidOption {
+                option: "ttl",
+                reason: "a record of a store keeps 49 days at the most",
+            });
+        }
         if options.replicas > 0 {
             return Err(LockError::Unsupported {
                 operation: "replicas",

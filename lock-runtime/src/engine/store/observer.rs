@@ -13,9 +13,9 @@ use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 use uuid::Uuid;
 
-/// For how long a reading of the server's clock is used, and the part of its age by which that clock may have
-/// got ahead meanwhile.
-const MAX_AGE: Duration = Duration::from_secs(60);
+/// For how long a reading of the server's clock is used, which may be set meanwhile, and the part of its age
+/// by which it may have got ahead.
+const MAX_AGE: Duration = Duration::from_secs(5);
 const DRIFT: u32 = 50;
 /// For how long the first waiter may keep others out before it is called, which doubles when it has answered.
 const SILENCE: Duration = Duration::from_secs(2);
@@ -112,9 +112,7 @@ pub(crate) struct ServerClock(Option<(u64, Timestamp)>);
 
 impl ServerClock {
     pub(crate) fn note(&mut self, time: Option<u64>, sent: Timestamp) {
-        if let Some(time) = time {
-            self.0 = Some((time, sent));
-        }
+        self.0 = time.map(|time| (time, sent));
     }
 
     /// Returns `true` if the server shows its time, and has not for long: leases that begin now would have no
@@ -313,7 +311,7 @@ mod tests {
         let (clock, observer) = (Clock::manual(), Observer::default());
         let mut server = ServerClock::default();
         server.note(Some(1_000_000), clock.now());
-        clock.advance(TTL, TTL);
+        clock.advance(MAX_AGE * 4 / 5, MAX_AGE * 4 / 5);
         let at = |time| Seen {
             time,
             clock: server,
@@ -322,7 +320,7 @@ mod tests {
         let record = held(&at(None));
         let until = record.holders[0].until;
         // Its clock may have got ahead by 2 % meanwhile.
-        assert_eq!(until, 1_000_000 + 10_200_000 + 10_102_000);
+        assert_eq!(until, 1_000_000 + 4_080_000 + 10_102_000);
         assert!(!at(Some(until - 1)).has_ended(&record.holders[0]));
         assert!(at(Some(until)).has_ended(&record.holders[0]));
     }

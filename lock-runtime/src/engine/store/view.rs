@@ -102,7 +102,10 @@ impl StoreEngine {
     async fn is_used(&self, name: &Arc<str>, deadline: Instant) -> Result<bool, EngineError> {
         let mut known = self.core.known.get(name);
         match self.core.load(name, &mut known, deadline).await {
-            Ok(()) => Ok(!known.record.is_idle()),
+            Ok(()) => {
+                self.core.sweep(name, &known, deadline).await;
+                Ok(!known.record.is_idle())
+            }
             Err(error) if error.is_retryable() => Err(error),
             // It can't be read: an operator should see that.
             Err(_) => Ok(true),

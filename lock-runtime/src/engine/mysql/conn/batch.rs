@@ -30,6 +30,17 @@ pub(crate) enum Other {
 const MAX_LENGTH: usize = 64 << 10;
 
 impl Request {
+    /// Returns `false` if the caller has left: the statement would be in the way of others.
+    fn is_awaited(&self) -> bool {
+        match self {
+            Request::Swap(_, answer) => !answer.is_closed(),
+            Request::Other(Other::Load(_, answer)) => !answer.is_closed(),
+            Request::Other(Other::Names(.., answer)) => !answer.is_closed(),
+            // A bell, or the end of a proof.
+            Request::Other(Other::Run(..)) => true,
+        }
+    }
+
     pub(crate) fn fail(self, error: StoreError) {
         match self {
             Request::Swap(_, answer) => _ = answer.send(Err(error)),
@@ -48,7 +59,7 @@ pub(crate) struct Round {
 impl Round {
     pub(crate) fn of(requests: Vec<Request>) -> Round {
         let mut round = Round::default();
-        for request in requests {
+        for request in requests.into_iter().filter(Request::is_awaited) {
             match request {
                 Request::Swap(swap, answer) => round.swaps.push((swap, answer)),
                 Request::Other(other) => round.others.push(other),

@@ -148,14 +148,15 @@ impl Process {
         }
     }
 
-    /// Waits for the lock, uses it, and releases it.
-    pub(crate) async fn hold_once(&self, rng: &mut Rng, kind: Use) {
+    /// Tries to get the lock, or waits for it, uses it, and releases it. Returns `true` if it had it.
+    pub(crate) async fn hold_once(&self, rng: &mut Rng, kind: Use) -> bool {
         let claim = self.claim(rng, kind);
         let mut claims = vec![claim.clone()];
         let held = match rng.one_in(4) {
             true => self.try_once(claim).await,
             false => self.wait(rng, claim).await,
         };
+        let has_held = held.is_some();
         if let Some(held) = held {
             match rng.one_in(3) {
                 true => self.let_it_end(&held).await,
@@ -164,7 +165,7 @@ impl Process {
         }
         // It forgets what it has.
         if self.server.is_faulty() && rng.one_in(10) {
-            return;
+            return has_held;
         }
         for claim in &claims {
             self.witness.relies_no_more(claim.token);
@@ -175,6 +176,7 @@ impl Process {
             {}
             self.server.ends_for_good(claim.token);
         }
+        has_held
     }
 
     async fn try_once(&self, claim: Claim) -> Option<Held> {

@@ -71,7 +71,8 @@ async fn simulate(seed: u64) -> [u64; 3] {
     places.shutdown().await;
     server.is_faulty.store(false, Relaxed);
     let last = Process::new(&server, &witness, 1.0, habits);
-    let held = timeout(SETTLES, last.hold_once(&mut rng, Use::Exclusive)).await;
+    let holds = async { while !last.hold_once(&mut rng, Use::Exclusive).await {} };
+    let held = timeout(SETTLES, holds).await;
     let record = server.record(LOCK);
     assert!(held.is_ok(), "none gets the lock any more: {record:?}");
     let [holds, commits] = witness.counts();

@@ -2,7 +2,7 @@
 
 use crate::engine::token::Token;
 use crate::limit::Limit;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::Mutex;
 use tokio::time::Instant;
 
@@ -19,8 +19,8 @@ struct Seen {
     instead_of: HashMap<Token, Token>,
     /// From whom the lock was, or will be taken by force.
     forced: HashSet<Token>,
-    /// The greatest fencing token that any has seen.
-    fence: u64,
+    /// All fencing tokens that any has seen.
+    numbers: BTreeSet<u64>,
     holds: u64,
     commits: u64,
 }
@@ -96,13 +96,14 @@ impl Witness {
     }
 
     pub(crate) fn fence(&self) -> u64 {
-        self.see(|seen| seen.fence)
+        self.see(|seen| seen.numbers.last().copied().unwrap_or_default())
     }
 
     /// Fails unless a fencing token is greater than what was the greatest when it was asked for.
     pub(crate) fn draws(&self, number: u64, before: u64) {
         assert!(number > before, "{number} comes after {before}");
-        self.see(|seen| seen.fence = seen.fence.max(number));
+        let is_new = self.see(|seen| seen.numbers.insert(number));
+        assert!(is_new, "{number} was drawn twice");
     }
 
     /// Returns the number of holds, and of commits.
