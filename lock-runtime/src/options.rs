@@ -111,9 +111,9 @@ pub enum ReleaseMode {
     ///
     /// It works on Redis (one server, Sentinels, Cluster), PostgreSQL and `memory://`. On a
     /// [quorum](crate::Config::quorum), etcd, ZooKeeper, MySQL, MariaDB, SQLite and other stores, it is a
-    /// confirmed release, and on PostgreSQL behind a pooler and for names of more than 1,000 bytes. [`Config::max_kept`](crate::Config::max_kept)
-    /// limits the number of locks that stay. None stays without [local
-    /// handoff](crate::Config::local_handoff).
+    /// confirmed release, and on PostgreSQL behind a pooler and for names of more than 1,000 bytes.
+    /// [`Config::max_kept`](crate::Config::max_kept) limits the number of locks that stay. None stays without
+    /// [local handoff](crate::Config::local_handoff).
     ///
     /// A call with [`read`](crate::Lock::read), with [`permits`](crate::Lock::permits) above 1, for several
     /// keys, with [`min_hold`](crate::Lock::min_hold) or without [renewal](crate::Lock::renew) is refused as
