@@ -316,6 +316,16 @@ impl Fixture {
         self.shared.looks.inspect(key).await.unwrap().waiting()
     }
 
+    /// Waits until no process waits for the lock on the servers.
+    pub async fn until_not_waiting(&self, key: &str) {
+        let left = async {
+            while self.waiting(key).await > 0 {
+                tokio::time::sleep(millis(10)).await;
+            }
+        };
+        soon(left).await;
+    }
+
     /// Waits until at least that number of processes wait for the lock on the servers.
     pub async fn until_waiting(&self, key: &str, least: u64) {
         let queued = async {

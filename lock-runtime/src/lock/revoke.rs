@@ -1,6 +1,5 @@
 //! Getting a lock back from its holders.
 
-use crate::engine::error::EngineError;
 use crate::engine::operations::Taken;
 use crate::engine::token::Token;
 use crate::error::LockError;
@@ -10,7 +9,6 @@ use crate::lock::inspect::{inspect, viewed};
 use crate::lock_info::{ClaimInfo, LockInfo, Mode};
 use crate::revocation::Revocation;
 use crate::trace;
-use crate::util::join_all::join_all;
 use crate::util::time::{deadline_in, elapsed_since, now};
 use std::collections::HashSet;
 use std::time::Duration;
@@ -276,15 +274,13 @@ async fn send(
     holders: &[ClaimInfo],
     options: &RevokeOptions,
 ) -> Result<(), LockError> {
-    let deadline = deadline_in(context.command_timeout);
-    let requests = holders.iter().filter_map(|it| request(key, it, options));
-    // At once, so that an engine can write them together.
-    let asks = requests.map(async |request| {
+    for request in holders.iter().filter_map(|it| request(key, it, options)) {
+        let deadline = deadline_in(context.command_timeout);
         let ask = Ask::Revoke(request).to_string();
-        context.engine.ask(&ask, deadline).await
-    });
-    let sent: Result<(), EngineError> = join_all(asks).await.into_iter().collect();
-    sent.map_err(|error| context.unavailable(&context.name_of(key), error))
+        let sent = context.engine.ask(&ask, deadline).await;
+        sent.map_err(|error| context.unavailable(&context.name_of(key), error))?;
+    }
+    Ok(())
 }
 
 async fn take(

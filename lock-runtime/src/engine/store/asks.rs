@@ -119,8 +119,6 @@ impl Texts {
 
     pub(crate) fn add(&mut self, text: &str) {
         self.count = self.count.saturating_add(1);
-        // What is asked again and again would fill the record.
-        self.last.retain(|it| **it != *text);
         self.last.push(text.into());
         let mut length = 0;
         let kept = self.last.iter().rev().take_while(|text| {
@@ -139,20 +137,5 @@ impl Texts {
             record.extend(text.as_bytes());
         }
         record
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_asked_again_and_again_is_kept_once() {
-        let mut texts = Texts::default();
-        for text in ["one", "report", "two", "report", "report"] {
-            texts.add(text);
-        }
-        let last: Vec<_> = texts.last.iter().map(|it| &**it).collect();
-        assert_eq!((texts.count, last), (5, vec!["one", "two", "report"]));
     }
 }
