@@ -318,21 +318,20 @@ impl Fixture {
 
     /// Waits until no process waits for the lock on the servers.
     pub async fn until_not_waiting(&self, key: &str) {
-        let left = async {
-            while self.waiting(key).await > 0 {
-                tokio::time::sleep(millis(10)).await;
-            }
-        };
-        soon(left).await;
+        self.until_waiters(key, |waiting| waiting == 0).await;
     }
 
     /// Waits until at least that number of processes wait for the lock on the servers.
     pub async fn until_waiting(&self, key: &str, least: u64) {
-        let queued = async {
-            while self.waiting(key).await < least {
+        self.until_waiters(key, |waiting| waiting >= least).await;
+    }
+
+    async fn until_waiters(&self, key: &str, is_so: impl Fn(u64) -> bool) {
+        let are_so = async {
+            while !is_so(self.waiting(key).await) {
                 tokio::time::sleep(millis(10)).await;
             }
         };
-        soon(queued).await;
+        soon(are_so).await;
     }
 }

@@ -273,6 +273,29 @@ impl Store for Ahead {
             })
         })
     }
+
+    fn names<'a>(&'a self, prefix: &'a str, most: usize) -> StoreFuture<'a, Vec<String>> {
+        self.0.names(prefix, most)
+    }
+}
+
+#[tokio::test]
+async fn record_that_remembers_nothing_any_more_is_deleted_by_a_list() {
+    let shelf = Shelf::default();
+    let locks = LockManager::connect(Config::store(shelf.clone()));
+    let locks = locks.await.unwrap();
+    let guard = locks.lock("row").acquire().await.unwrap();
+    guard.fencing_token().await.unwrap();
+    guard.release().await.unwrap();
+    let is_there = async || shelf.names("lock:row", 1).await.unwrap().len() == 1;
+    locks.list("").await.unwrap();
+    assert!(is_there().await, "it remembers the number");
+    let later = LockManager::connect(Config::store(Ahead(shelf.clone())));
+    let later = later.await.unwrap();
+    later.list("").await.unwrap();
+    assert!(!is_there().await);
+    later.shutdown().await;
+    locks.shutdown().await;
 }
 
 /// Each lock counts alone, and the counter of one is far ahead.

@@ -3,9 +3,10 @@
 use crate::engine::mysql::conn::batch::rows;
 use crate::engine::mysql::store::MySqlStore;
 use crate::engine::store::database::{Database, Finding};
-use crate::own_store::{StoreError, StoreFuture};
+use crate::own_store::StoreFuture;
 use crate::warning::WarningKind;
 use std::collections::HashMap;
+use tokio::try_join;
 
 /// All that is asked may be read by any user.
 const SETTINGS: &str = "SHOW GLOBAL VARIABLES WHERE variable_name IN \
@@ -22,9 +23,17 @@ const WAITS: &str = "SHOW GLOBAL STATUS WHERE value = 'ON' AND variable_name IN 
 impl Database for MySqlStore {
     fn findings(&self) -> StoreFuture<'_, Vec<Finding>> {
         Box::pin(async move {
-            let settings = rows(self.run(SETTINGS.to_owned()).await?)?;
-            let mut findings = not_flushed(&settings.into_iter().collect());
-            findings.extend(self.asynchronous_replicas().await?);
+            let ask = |text: &str| self.run(text.to_owned());
+            let replies = try_join!(ask(SETTINGS), ask(REPLICAS), ask(WAITS));
+            let (settings, replicas, waits) = replies?;
+            let mut findings = not_flushed(&rows(settings)?.into_iter().collect());
+            let replicas = rows::<u64>(replicas)?.into_iter().sum::<u64>();
+            if replicas > 0 && waits.rows.is_empty() {
+                let words = format!(
+                    "{replicas} replicas or others read its log, and commits wait for none"
+                );
+                findings.push((WarningKind::AsynchronousStandby, words));
+            }
             if !self.connection().await?.is_sole {
                 let words = "it is reached through a proxy, or others accept writes, too";
                 findings.push((WarningKind::Pooler, words.to_owned()));
@@ -34,43 +43,26 @@ impl Database for MySqlStore {
     }
 }
 
-impl MySqlStore {
-    async fn asynchronous_replicas(&self) -> Result<Option<Finding>, StoreError> {
-        let replicas = rows::<u64>(self.run(REPLICAS.to_owned()).await?)?;
-        let waits = self.run(WAITS.to_owned()).await?;
-        let replicas = replicas
-            .first()
-            .filter(|it| **it > 0 && waits.rows.is_empty());
-        Ok(replicas.map(|count| {
-            let finding =
-                format!("{count} replicas or others read its log, and commits wait for none");
-            (WarningKind::AsynchronousStandby, finding)
-        }))
-    }
-}
-
 fn not_flushed(settings: &HashMap<String, String>) -> Vec<Finding> {
     let value = |name| settings.get(name).map_or("", String::as_str);
-    let flushes = value("innodb_flush_log_at_trx_commit");
-    // MariaDB's 3 flushes twice.
-    let (flushes, twice) = (matches!(flushes, "1" | "3"), flushes == "3");
+    let (flush, log) = ("innodb_flush_log_at_trx_commit", "sync_binlog");
     let logs = matches!(value("log_bin"), "ON" | "1");
-    let mut findings = Vec::new();
-    let mut check = |name, is_safe: fn(&str) -> bool| {
-        if !is_safe(value(name)) {
-            let finding = format!("`{name}` is {}", value(name));
-            findings.push((WarningKind::NotFlushed, finding));
-        }
+    let doubled = "innodb_doublewrite";
+    let dangers = [
+        (flush, !matches!(value(flush), "1" | "3")),
+        (
+            doubled,
+            matches!(value(doubled), "OFF" | "0" | "DETECT_ONLY"),
+        ),
+        // A crash undoes what the log has not, unless the tables are flushed for themselves: MariaDB's 3.
+        (log, logs && value(flush) != "3" && value(log) != "1"),
+    ];
+    let dangers = dangers.into_iter().filter(|(_, endangers)| *endangers);
+    let finding = |name| {
+        (
+            WarningKind::NotFlushed,
+            format!("`{name}` is {}", value(name)),
+        )
     };
-    if !flushes {
-        check("innodb_flush_log_at_trx_commit", |_| false);
-    }
-    check("innodb_doublewrite", |it| {
-        !matches!(it, "OFF" | "0" | "DETECT_ONLY")
-    });
-    if logs && !twice {
-        // What the log has not, a crash undoes.
-        check("sync_binlog", |it| it == "1");
-    }
-    findings
+    dangers.map(|(name, _)| finding(name)).collect()
 }

@@ -266,3 +266,16 @@ pub(crate) fn rows<T: FromRow>(reply: Reply) -> Result<Vec<T>, StoreError> {
     let rows: Result<_, _> = rows.collect();
     rows.map_err(|_| StoreError::unknown("the reply has other columns than it should"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_whose_callers_have_left_are_not_sent() {
+        let load = |answer| Request::Other(Other::Load("row".to_owned(), answer));
+        let ((left, _), (awaited, _caller)) = (oneshot::channel(), oneshot::channel());
+        let round = Round::of(vec![load(left), load(awaited)]);
+        assert_eq!(round.others.len(), 1);
+    }
+}

@@ -38,7 +38,7 @@ pub(crate) struct Habits {
 #[derive(Clone)]
 pub(crate) struct Process {
     habits: Habits,
-    engine: Arc<StoreEngine>,
+    pub(crate) engine: Arc<StoreEngine>,
     id: ProcessId,
     clock: Clock,
     rate: f64,
@@ -134,7 +134,7 @@ impl Process {
         }
     }
 
-    fn claim(&self, rng: &mut Rng, kind: Use) -> Claim {
+    pub(crate) fn claim(&self, rng: &mut Rng, kind: Use) -> Claim {
         let limit = match kind {
             Use::Exclusive => Limit::EXCLUSIVE,
             Use::Permits => Limit::permits(2).unwrap(),

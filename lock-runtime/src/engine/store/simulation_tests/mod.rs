@@ -2,6 +2,7 @@
 //! processes die, stop to renew and are forced, and transactions rely on proofs.
 
 mod client;
+mod clock;
 mod server;
 mod witness;
 

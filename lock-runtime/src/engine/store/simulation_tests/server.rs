@@ -62,6 +62,8 @@ pub(crate) struct Server {
     /// The rate of its clock, if it shows that.
     rate: Option<f64>,
     loads_the_present: bool,
+    /// By how many seconds its clock was set forward.
+    pub(crate) set_by: Arc<AtomicU64>,
 }
 
 enum Fate {
@@ -82,8 +84,19 @@ impl Server {
             start: Instant::now(),
             rate: shows_time.then_some(rate),
             loads_the_present: rng.one_in(2),
+            set_by: Arc::default(),
             rng: Arc::new(Mutex::new(rng)),
         }
+    }
+
+    /// Returns a server without faults, which shows its time.
+    pub(crate) fn faultless() -> Server {
+        let server = Server {
+            rate: Some(1.0),
+            ..Server::new(Rng::random(), 1.0)
+        };
+        server.is_faulty.store(false, Relaxed);
+        server
     }
 
     pub(crate) fn is_faulty(&self) -> bool {
@@ -151,12 +164,11 @@ impl Server {
         let loaded = state.map_or_else(Loaded::nothing, |(record, version)| {
             Loaded::found(record, version)
         });
-        match self.rate {
-            Some(rate) => {
-                loaded.at(Duration::from_secs(1_000_000) + self.start.elapsed().mul_f64(rate))
-            }
-            None => loaded,
-        }
+        let Some(rate) = self.rate else {
+            return loaded;
+        };
+        let set_to = Duration::from_secs(1_000_000 + self.set_by.load(Relaxed));
+        loaded.at(set_to + self.start.elapsed().mul_f64(rate))
     }
 
     fn find(&self, name: &str) -> Loaded {
