@@ -14,8 +14,8 @@ pub(crate) enum Ask {
     Report,
     /// To give a lock up.
     Revoke(RevokeRequest),
-    /// The answer: the body that was to give up the lock with this token runs no more.
-    Stopped(Token, Stop),
+    /// The answer: the bodies that were to give up the lock with these tokens run no more.
+    Stopped(Vec<Token>, Stop),
 }
 
 /// How a process knows that a body which is meant runs no more.
@@ -29,12 +29,12 @@ pub(crate) enum Stop {
     Absent,
 }
 
-/// The wish that a holder gives its lock up.
+/// The wish that holders give their lock up.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct RevokeRequest {
     pub(crate) key: Box<str>,
-    /// The holder's token.
-    pub(crate) token: Token,
+    /// The holders' tokens. One text names several, as many holders are asked at once.
+    pub(crate) tokens: Vec<Token>,
     /// Not if the process has handed the lock on more often than this by now: the body that is meant has
     /// ended. `None` means whichever body has the lock.
     pub(crate) handoffs: Option<u32>,
@@ -50,7 +50,7 @@ impl Ask {
             "report" => Some(Ask::Report),
             "revoke" => Some(Ask::Revoke(RevokeRequest {
                 key: fields.whole_text()?,
-                token: Token::parse(fields.next()?)?,
+                tokens: tokens(fields.next()?)?,
                 handoffs: match fields.next()? {
                     ANY => None,
                     number => Some(number.parse().ok()?),
@@ -59,7 +59,7 @@ impl Ask {
                 reason: fields.text()?,
             })),
             "stopped" => Some(Ask::Stopped(
-                Token::parse(fields.next()?)?,
+                tokens(fields.next()?)?,
                 match fields.next()? {
                     "ended" => Stop::Ended,
                     "passed-on" => Stop::PassedOn(fields.number()?),
@@ -78,22 +78,35 @@ impl fmt::Display for Ask {
             Ask::Report => f.write_str("report"),
             Ask::Revoke(RevokeRequest {
                 key,
-                token,
+                tokens,
                 handoffs,
                 by,
                 reason,
             }) => {
+                let tokens = joined(tokens);
                 let handoffs = handoffs.map_or(ANY.to_owned(), |number| number.to_string());
                 let (key, by, reason) = (whole_field(key), field(by), field(reason));
-                write!(f, "revoke\t{key}\t{token}\t{handoffs}\t{by}\t{reason}")
+                write!(f, "revoke\t{key}\t{tokens}\t{handoffs}\t{by}\t{reason}")
             }
-            Ask::Stopped(token, Stop::Ended) => write!(f, "stopped\t{token}\tended"),
-            Ask::Stopped(token, Stop::Absent) => write!(f, "stopped\t{token}\tabsent"),
-            Ask::Stopped(token, Stop::PassedOn(handoffs)) => {
-                write!(f, "stopped\t{token}\tpassed-on\t{handoffs}")
+            Ask::Stopped(tokens, how) => {
+                write!(f, "stopped\t{}\t", joined(tokens))?;
+                match how {
+                    Stop::Ended => f.write_str("ended"),
+                    Stop::Absent => f.write_str("absent"),
+                    Stop::PassedOn(handoffs) => write!(f, "passed-on\t{handoffs}"),
+                }
             }
         }
     }
+}
+
+fn tokens(field: &str) -> Option<Vec<Token>> {
+    field.split(' ').map(Token::parse).collect()
+}
+
+fn joined(tokens: &[Token]) -> String {
+    let tokens: Vec<_> = tokens.iter().map(Token::to_string).collect();
+    tokens.join(" ")
 }
 
 #[cfg(test)]
@@ -105,17 +118,18 @@ mod tests {
     #[test]
     fn an_ask_is_parsed_as_it_was_written() {
         let token = Token::draw(ProcessId::random());
-        for (token, handoffs) in [(token, Some(7)), (token.with_limit(Limit::UNLIMITED), None)] {
+        let reader = token.with_limit(Limit::UNLIMITED);
+        for (tokens, handoffs) in [(vec![token], Some(7)), (vec![reader, token], None)] {
             let ask = Ask::Revoke(RevokeRequest {
                 key: "row\t".repeat(100).into(),
-                token,
+                tokens: tokens.clone(),
                 handoffs,
                 by: "ann\tb\n".into(),
                 reason: "a\\b \u{1b}[31m".into(),
             });
             assert_eq!(Ask::parse(&ask.to_string()), Some(ask));
             for how in [Stop::Ended, Stop::PassedOn(7), Stop::Absent] {
-                let answer = Ask::Stopped(token, how);
+                let answer = Ask::Stopped(tokens.clone(), how);
                 assert_eq!(Ask::parse(&answer.to_string()), Some(answer));
             }
         }
@@ -131,6 +145,8 @@ mod tests {
             "revoke".into(),
             "revoke\t".into(),
             "revoke\trow\tworker-7\t0\tann\twhy".into(),
+            "revoke\trow\t\t0\tann\twhy".into(),
+            format!("revoke\trow\t{token} \t0\tann\twhy"),
             format!("revoke\trow\t{token}\t-1\tann\twhy"),
             format!("revoke\trow\t{token}\t0\tann"),
             format!("revoke row {token} * ann why"),

@@ -21,7 +21,7 @@ const LOOK: Duration = Duration::from_millis(50);
 /// After how many looks the ask is repeated: its message may have been lost, or have come before the hold.
 const REPEAT: u32 = 10;
 
-/// How many processes are asked at once whether they have stopped.
+/// How many holders one text names.
 const AT_ONCE: usize = 32;
 
 /// From whom to get a lock back, and how.
@@ -123,7 +123,7 @@ impl Stopping<'_> {
         let is_heard = |it: &Self| it.stopped.contains(&probe);
         for _ in 0..REPEAT {
             // Whoever may not ask may still take the lock.
-            let said = self.context.say_stopped(probe, Stop::Ended).await;
+            let said = self.context.say_stopped(vec![probe], Stop::Ended).await;
             if said.is_err() {
                 break;
             }
@@ -139,9 +139,7 @@ impl Stopping<'_> {
         let (context, key) = (self.context, self.key);
         let mut left = self.targets.clone();
         // Another client cannot be asked.
-        let can_be_asked = left
-            .iter()
-            .any(|it| request(self.key, it, self.options).is_some());
+        let can_be_asked = left.iter().any(|it| token(it).is_some());
         if can_be_asked {
             self.listen().await;
         }
@@ -177,7 +175,7 @@ impl Stopping<'_> {
     /// at most a command timeout.
     async fn have_all(&mut self) -> bool {
         let deadline = deadline_in(self.context.command_timeout);
-        let can_answer = |it: &ClaimInfo| request(self.key, it, self.options).is_some();
+        let can_answer = |it: &ClaimInfo| token(it).is_some();
         while !self.is_over() && self.targets.iter().all(can_answer) && now() < deadline {
             // No more than there is room for, there and here.
             let missing = self.targets.iter().filter(|it| !self.has_stopped(it));
@@ -256,16 +254,9 @@ fn targets(found: &LockInfo, target: &Target) -> Result<Vec<ClaimInfo>, LockErro
     }
 }
 
-/// Returns what the holder's process is asked; `None` for another client.
-fn request(key: &str, holder: &ClaimInfo, options: &RevokeOptions) -> Option<RevokeRequest> {
-    holder.process()?;
-    Some(RevokeRequest {
-        key: key.into(),
-        token: Token::parse(&holder.token)?,
-        handoffs: options.handoffs(),
-        by: options.by.as_str().into(),
-        reason: options.reason.as_str().into(),
-    })
+/// Returns the holder's token; `None` for another client, which cannot be asked.
+fn token(holder: &ClaimInfo) -> Option<Token> {
+    holder.process().and_then(|_| Token::parse(&holder.token))
 }
 
 async fn send(
@@ -274,10 +265,17 @@ async fn send(
     holders: &[ClaimInfo],
     options: &RevokeOptions,
 ) -> Result<(), LockError> {
-    for request in holders.iter().filter_map(|it| request(key, it, options)) {
+    let tokens: Vec<_> = holders.iter().filter_map(token).collect();
+    for tokens in tokens.chunks(AT_ONCE) {
+        let ask = Ask::Revoke(RevokeRequest {
+            key: key.into(),
+            tokens: tokens.to_vec(),
+            handoffs: options.handoffs(),
+            by: options.by.as_str().into(),
+            reason: options.reason.as_str().into(),
+        });
         let deadline = deadline_in(context.command_timeout);
-        let ask = Ask::Revoke(request).to_string();
-        let sent = context.engine.ask(&ask, deadline).await;
+        let sent = context.engine.ask(&ask.to_string(), deadline).await;
         sent.map_err(|error| context.unavailable(&context.name_of(key), error))?;
     }
     Ok(())

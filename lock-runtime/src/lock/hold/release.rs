@@ -92,7 +92,7 @@ impl Hold {
         if let Phase::Asked(_) = phase {
             let (context, token) = (self.context().clone(), self.token);
             let answer = async move {
-                let _ = context.say_stopped(token, Stop::Ended).await;
+                let _ = context.say_stopped(vec![token], Stop::Ended).await;
             };
             self.context().tasks.spawn_wait(answer);
         }
