@@ -189,8 +189,8 @@ pub fn mysql(bytes: &[u8]) {
 /// Reads the records that others have stored.
 #[cfg(feature = "store")]
 pub fn records(bytes: &[u8]) {
-    use crate::engine::store::asks::Texts;
     use crate::engine::store::record::{Record, STAMP};
+    use crate::engine::store::texts::Texts;
     use crate::own_store::{Loaded, Version};
 
     if let Ok(record) = Record::decode(bytes) {

@@ -109,9 +109,9 @@ pub enum ReleaseMode {
     /// the end of the manager, and the return of the `main` that has connected it, give all of them back; a
     /// process that ends by [`std::process::exit`] on another thread leaves them to their ttl.
     ///
-    /// It works on Redis (one server, Sentinels, Cluster), PostgreSQL and `memory://`. On a
-    /// [quorum](crate::Config::quorum), etcd, ZooKeeper, MySQL, MariaDB, SQLite and other stores, it is a
-    /// confirmed release, and on PostgreSQL behind a pooler and for names of more than 1,000 bytes.
+    /// It works on all engines but SQLite and stores without [bells](crate::store::Bells). There it is a
+    /// confirmed release, and on PostgreSQL behind a pooler, where several servers of MySQL or MariaDB accept
+    /// writes, and for names of more than 1,000 bytes on PostgreSQL and 2,048 on ZooKeeper.
     /// [`Config::max_kept`](crate::Config::max_kept) limits the number of locks that stay. None stays without
     /// [local handoff](crate::Config::local_handoff).
     ///

@@ -67,7 +67,7 @@ pub trait Store: Send + Sync + 'static {
 /// at the most.
 pub trait Bells: Send + Sync {
     /// Rings `bell`, from now on, whenever a process [rings](Self::ring) for that name, which is of lowercase
-    /// letters and digits. It does not block.
+    /// letters and digits, and when [`hears`](Self::hears) becomes `false`. It does not block.
     fn listen(&self, name: &str, bell: Bell);
 
     /// Returns `true` if a bell for this process would be heard at present.

@@ -137,7 +137,6 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(MariaDb::start())),
             faults: LASTING,
-            keeps: false,
             keeps_out: OF_STORES,
             longest_key: 1000,
             plays: by_engine,
@@ -194,7 +193,6 @@ impl Topology {
             faults: FORGETFUL,
             has_queue: false,
             tells_waiters: false,
-            keeps: false,
             has_permits: false,
             ..Self::of(members(count), inputs::quorum())
         }
@@ -230,7 +228,6 @@ impl Topology {
         Self {
             alone: Some(|| Box::new(Etcd::start())),
             faults: LASTING,
-            keeps: false,
             outlasts: millis(2000),
             reached: 1,
             plays: by_engine,
@@ -243,7 +240,6 @@ impl Topology {
         Self {
             alone: (servers == 1).then_some(alone),
             faults: LASTING,
-            keeps: false,
             outlasts: millis(2000),
             reached: 1,
             plays: if servers == 1 { by_engine } else { by_topology },

@@ -2,6 +2,7 @@
 //! others wait.
 
 use crate::engine::request::{QueueStatus, ServerTime};
+use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
 use crate::error::Holder;
 use crate::limit::Limit;
@@ -16,8 +17,8 @@ const NO_EXPIRY_POLL: Duration = Duration::from_secs(24 * 60 * 60);
 pub(crate) trait Entry {
     fn limit(&self) -> Limit;
 
-    /// Returns who holds the lock if this claim does.
-    fn holder(&self) -> Holder;
+    /// Returns its token; `None` for another client's.
+    fn token(&self) -> Option<Token>;
 }
 
 /// The claims on a lock, the earliest first. A claim holds the lock if fewer are before it than its limit and
@@ -36,6 +37,8 @@ pub(crate) enum Place {
         has_others: bool,
         /// Who holds the lock, or is the first who does.
         holder: Holder,
+        /// The token that holds the lock alone.
+        sole: Option<Token>,
     },
 }
 
@@ -48,6 +51,7 @@ impl Place {
                 ahead,
                 has_others,
                 holder,
+                ..
             } => (ahead, has_others, holder),
         };
         QueueStatus {
@@ -79,12 +83,14 @@ impl<E: Entry> Line<E> {
     pub(crate) fn place_of(&self, is_own: impl Fn(&E) -> bool) -> Option<Place> {
         let at = self.0.iter().position(is_own)?;
         let holders = holders(self.0.iter());
+        let first = self.0.first().and_then(E::token);
         Some(match at.checked_sub(holders) {
             None => Place::Holds,
             Some(ahead) => Place::Waits {
                 ahead: ahead as u64,
                 has_others: self.0.len() - holders > 1,
-                holder: self.0.first().map(E::holder).unwrap_or_default(),
+                holder: first.map(Token::holder).unwrap_or_default(),
+                sole: first.filter(|_| holders == 1),
             },
         })
     }
@@ -174,8 +180,8 @@ mod tests {
             self.1
         }
 
-        fn holder(&self) -> Holder {
-            Holder::default()
+        fn token(&self) -> Option<Token> {
+            None
         }
     }
 
@@ -281,6 +287,7 @@ mod tests {
             ahead: 2,
             has_others: true,
             holder: Holder::default(),
+            sole: None,
         };
         assert_eq!(line.place_of(is_last), Some(waits));
         assert_eq!(line.blockers_of(is_last), [&line.entries()[0]]);

@@ -9,4 +9,11 @@ pub(crate) mod line;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) mod message;
 pub(crate) mod pace;
+#[cfg(any(
+    feature = "etcd",
+    feature = "postgres",
+    feature = "store",
+    feature = "zookeeper"
+))]
+pub(crate) mod recalling;
 pub(crate) mod upkeep;

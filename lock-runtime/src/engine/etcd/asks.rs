@@ -1,5 +1,7 @@
-//! What one process asks of all others: a key that they watch.
+//! What one process asks of all others, or recalls from one: a key that they watch.
 
+use crate::engine::common::line::Place;
+use crate::engine::common::recalling::recalled;
 use crate::engine::error::EngineError;
 use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::keys::Keys;
@@ -7,21 +9,26 @@ use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::wire::messages::{WatchCancel, WatchCommand, WatchCreate, WatchResponse};
 use crate::engine::event::EngineEvent;
 use crate::engine::operations::beginning;
+use crate::engine::request::Claim;
+use crate::process::ProcessId;
+use crate::util::time::now;
 use prost::bytes::Bytes;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
-/// The number of the watch; those of claims count from 1 on.
-const WATCH: i64 = i64::MAX;
+/// The numbers of the watches; those of claims count from 1 on.
+const ASKS: i64 = i64::MAX;
+const RECALLS: i64 = i64::MAX - 1;
 
-/// Returns the watch with which each connection begins. It reports what is asked from then on, and not again
-/// what an earlier one has reported; what is asked between the two is lost.
-pub(crate) fn watch(keys: &Keys) -> WatchCreate {
-    WatchCreate {
-        key: keys.asks(),
-        watch_id: WATCH,
+/// Returns the watches with which each connection begins. They report what is written from then on, and not
+/// again what an earlier one has reported; what is written between the two is lost.
+pub(crate) fn watches(keys: &Keys, process: ProcessId) -> [WatchCreate; 2] {
+    [(keys.asks(), ASKS), (keys.recalls(process), RECALLS)].map(|(key, watch_id)| WatchCreate {
+        key,
+        watch_id,
         ..WatchCreate::default()
-    }
+    })
 }
 
 impl EtcdEngine {
@@ -38,14 +45,42 @@ impl Core {
         self.put_in_epoch(self.keys.asks(), text).await
     }
 
+    /// Recalls the lock from the one that holds it alone, if it is time for that.
+    pub(crate) fn recall(self: &Arc<Self>, claim: &Claim, place: &Place) {
+        if let &Place::Waits {
+            ahead,
+            sole: Some(holder),
+            ..
+        } = place
+            && let Some(text) = self.recalling.text(claim, ahead, holder, now())
+        {
+            let core = self.clone();
+            self.client.io.spawn_detached(async move {
+                let key = core.keys.recalls(holder.process());
+                // Whoever still waits recalls again.
+                let _ = core.put_in_epoch(key, text.into()).await;
+            });
+        }
+    }
+
     /// Passes on what others ask. Returns `false` if another watch reports something.
     pub(crate) fn on_asked(&self, message: &WatchResponse) -> bool {
-        if message.watch_id != WATCH {
+        let is_recall = message.watch_id == RECALLS;
+        if !is_recall && message.watch_id != ASKS {
             return false;
         }
         let written = message.events.iter().filter(|event| event.kind == 0);
         for entry in written.filter_map(|event| event.kv.as_ref()) {
-            (self.handler)(EngineEvent::Asked(beginning(&entry.value)));
+            let text = beginning(&entry.value);
+            let event = match is_recall {
+                true => recalled(&text),
+                false => Some(EngineEvent::Asked(text)),
+            };
+            event.into_iter().for_each(|event| (self.handler)(event));
+        }
+        if is_recall {
+            self.hears_recalls
+                .store(!message.canceled, Ordering::Relaxed);
         }
         // Unless the history was compacted, the server has refused the watch: the user has no right to the
         // key.
@@ -53,8 +88,11 @@ impl Core {
             && message.compact_revision > 0
             && let Some(connection) = self.client.present()
         {
-            connection.watch(WatchCommand::Cancel(WatchCancel { watch_id: WATCH }));
-            connection.watch(WatchCommand::Create(watch(&self.keys)));
+            let watch_id = message.watch_id;
+            connection.watch(WatchCommand::Cancel(WatchCancel { watch_id }));
+            let again = watches(&self.keys, self.process);
+            let again = again.into_iter().filter(|it| it.watch_id == watch_id);
+            again.for_each(|it| connection.watch(WatchCommand::Create(it)));
         }
         true
     }

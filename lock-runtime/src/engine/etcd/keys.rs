@@ -71,6 +71,11 @@ impl Keys {
         format!("{}::asks", self.prefix).into()
     }
 
+    /// Returns the key by which others recall locks from that process.
+    pub(crate) fn recalls(&self, process: ProcessId) -> Bytes {
+        format!("{}::recalls:{process}", self.prefix).into()
+    }
+
     /// Returns the ranges of the lines of locks whose names have that prefix. No key of a lock begins with a
     /// colon.
     pub(crate) fn lines(&self, prefix: &str) -> Vec<Range> {

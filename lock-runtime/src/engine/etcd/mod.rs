@@ -34,6 +34,7 @@ use crate::util::clock::Timestamp;
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// The longest key in bytes, so that requests stay far below the size that servers accept.
@@ -80,6 +81,11 @@ impl Engine for EtcdEngine {
             });
         }
         Ok(())
+    }
+
+    fn hears_recalls(&self, _: &str) -> bool {
+        let core = &self.core;
+        core.client.present().is_some() && core.hears_recalls.load(Ordering::Relaxed)
     }
 
     // Its history keeps what is overwritten, until it is compacted.

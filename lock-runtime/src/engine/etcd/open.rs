@@ -23,8 +23,8 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
         timeouts,
         io,
         clock,
+        process,
         handler,
-        ..
     } = opening;
     let address = Address::parse(url, config)?;
     let server: Arc<str> = address.to_string().into();
@@ -45,7 +45,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
                 core.on_watch(&message);
             }
         }),
-        asks: asks::watch(&keys),
+        own: asks::watches(&keys, process),
     };
     let (of_connect, again) = (core.clone(), handler.clone());
     let on_connect = move || {
@@ -60,7 +60,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
             format!("`{server}` can't be used: {error}")
         })
     })?;
-    let strong = Core::start(client, keys, clock, handler);
+    let strong = Core::start(client, keys, clock, handler, process);
     let _ = core.set(Arc::downgrade(&strong));
     Ok((Arc::new(EtcdEngine { core: strong }), server))
 }

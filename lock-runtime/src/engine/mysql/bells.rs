@@ -179,7 +179,9 @@ struct Hearing {
 
 impl Drop for Hearing {
     fn drop(&mut self) {
-        self.hears.store(false, Ordering::Relaxed);
+        if self.hears.swap(false, Ordering::Relaxed) {
+            (self.bell)();
+        }
     }
 }
 

@@ -23,6 +23,14 @@ impl Core {
                     for token in waiting {
                         (core.handler)(EngineEvent::MayBeFree(token));
                     }
+                    let Some(recalls) = core.recalls.get() else {
+                        return;
+                    };
+                    match core.store.bells().is_some_and(|it| it.hears()) {
+                        // One more suffices for all that ring meanwhile.
+                        true => drop(recalls.try_send(())),
+                        false => (core.handler)(EngineEvent::Resubscribed),
+                    }
                 }
             };
             bells.listen(&self.process.to_string(), Arc::new(bell));
@@ -48,7 +56,7 @@ impl Core {
         }
     }
 
-    fn ring_for(&self, token: Token) {
+    pub(crate) fn ring_for(&self, token: Token) {
         let Some(bells) = self.store.bells() else {
             return;
         };

@@ -1,5 +1,6 @@
 //! What all parts of the engine share.
 
+use crate::engine::common::recalling::Recalling;
 use crate::engine::event::EventHandler;
 use crate::engine::store::batches::Batches;
 use crate::engine::store::database::Database;
@@ -18,8 +19,9 @@ use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
 use crate::util::sync::Mutex;
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
+use tokio::sync::mpsc;
 
 pub(crate) struct Core {
     pub(crate) store: Arc<dyn Store>,
@@ -36,8 +38,11 @@ pub(crate) struct Core {
     pub(crate) waiting: Mutex<HashMap<Token, Looks>>,
     pub(crate) hearing: Hearing,
     pub(crate) errands: Batches<Errand, Reply>,
-    /// Texts that this process is about to ask others.
+    /// Texts that this process is about to leave for others.
     pub(crate) texts: Batches<Arc<str>, ()>,
+    pub(crate) recalling: Recalling,
+    /// Where the bell rings, too, once this process may keep locks.
+    pub(crate) recalls: OnceLock<mpsc::Sender<()>>,
 }
 
 impl Core {

@@ -37,6 +37,11 @@ impl Keys {
         format!("{}{process}", self.reports)
     }
 
+    /// Returns the name of what others recall from that process.
+    pub(crate) fn recalls(&self, process: ProcessId) -> String {
+        format!("{}:recalls:{process}", self.others)
+    }
+
     /// Returns the process whose report that is.
     pub(crate) fn reporter(&self, name: &str) -> Option<ProcessId> {
         ProcessId::parse(name.strip_prefix(&self.reports)?)

@@ -23,6 +23,7 @@ pub(crate) mod observer;
 pub(crate) mod open;
 mod ping;
 mod pinned;
+pub(crate) mod recalls;
 pub(crate) mod record;
 mod reports;
 mod run;
@@ -32,6 +33,7 @@ mod simulation_tests;
 #[cfg(any(feature = "mysql", feature = "sqlite"))]
 pub(crate) mod swap;
 mod take;
+pub(crate) mod texts;
 mod view;
 
 use crate::engine::inspection::Inspection;
@@ -92,6 +94,10 @@ impl Engine for StoreEngine {
             Some(database) => database.refuses(),
             None => Some("this store has no transactions; use a fencing token"),
         }
+    }
+
+    fn hears_recalls(&self, _: &str) -> bool {
+        self.core.hears_recalls()
     }
 
     fn listen(&self) {

@@ -1,5 +1,6 @@
 //! Opens the engine on a store.
 
+use crate::engine::common::recalling::Recalling;
 use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::store::StoreEngine;
 use crate::engine::store::batches::Batches;
@@ -12,7 +13,7 @@ use crate::error::LockError;
 use crate::own_store::Store;
 use crate::util::sync::Mutex;
 use crate::util::time::deadline_in;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 /// `server`: how errors and events name it.
 pub(crate) async fn open(
@@ -36,6 +37,8 @@ pub(crate) async fn open(
         hearing: Hearing::default(),
         errands: Batches::default(),
         texts: Batches::default(),
+        recalling: Recalling::default(),
+        recalls: OnceLock::new(),
     });
     let engine = StoreEngine {
         core,

@@ -74,6 +74,10 @@ impl StoreEngine {
         let age = time_of(&loaded).saturating_sub(Duration::from_micros(stored));
         if age > FORGOTTEN {
             self.forget(&name, version, reading).await;
+            let recalls = core.keys.recalls(process);
+            if let Some((_, version)) = core.look(&recalls, reading.until).await?.found {
+                self.forget(&recalls, &version, reading).await;
+            }
         }
         Ok((age < REPORT_TTL).then(|| StoredReport {
             process,

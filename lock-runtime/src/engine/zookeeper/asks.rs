@@ -1,20 +1,26 @@
-//! Asking all processes that listen, by the data of a node on which each has a watch.
+//! Asking all processes that listen, or recalling locks from one, by the data of a node on which each has a
+//! watch.
 //!
 //! A watch fires once, and may stand for several changes. So the node keeps the last asks, each behind an
 //! identity of its own, and a process that is notified reads all of them, with the next watch: those that it
 //! has not read before are new.
 
+use crate::engine::common::line::Place;
+use crate::engine::common::recalling::recalled;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EngineEvent;
+use crate::engine::request::Claim;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::conn::batch::in_flight::Watcher;
+use crate::engine::zookeeper::conn::session::Session;
 use crate::engine::zookeeper::lock::claims::Claims;
 use crate::engine::zookeeper::lock::read::data;
 use crate::engine::zookeeper::recent::{add, create, texts};
 use crate::engine::zookeeper::wire::error::Failure;
+use crate::engine::zookeeper::wire::request::NodeKind;
 use crate::util::backoff::Backoff;
-use crate::util::time::{deadline_in, sleep_until};
-use std::sync::atomic::Ordering;
+use crate::util::time::{deadline_in, now, sleep_until};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::Instant;
@@ -37,7 +43,13 @@ impl ZooKeeperEngine {
         let session = claims.sessions.of(self.default_ttl);
         let asked = async move {
             let path = claims.paths.asks();
-            let written = add(&session, &path, &ask, deadline).await?;
+            let written = match add(&session, &path, &ask, deadline).await {
+                Err(Failure::NoNode) => {
+                    create(&session, &path, NodeKind::Persistent, deadline).await?;
+                    add(&session, &path, &ask, deadline).await?
+                }
+                written => written?,
+            };
             claims.on_written(&written);
             Ok(())
         };
@@ -45,27 +57,85 @@ impl ZooKeeperEngine {
     }
 
     pub(crate) fn begin_to_listen(&self) {
-        if !self.listens.swap(true, Ordering::AcqRel) {
-            let claims = Arc::downgrade(&self.claims);
-            let listener = listen(claims, self.default_ttl);
-            self.claims.io.spawn_detached(listener);
+        self.asks.get_or_init(|| {
+            let path = self.claims.paths.asks();
+            self.hear(path, NodeKind::Persistent, |text| {
+                Some(EngineEvent::Asked(text.into()))
+            })
+        });
+    }
+
+    /// Returns `true` if recalls reach this process now. Begins to listen.
+    pub(crate) fn listens_for_recalls(&self) -> bool {
+        let hears = self.recalls.get_or_init(|| {
+            let path = self.claims.paths.recalls(self.process);
+            self.hear(path, NodeKind::Ephemeral, recalled)
+        });
+        hears.load(Ordering::Relaxed)
+    }
+
+    /// Delivers what others write to that node, in the session of the locks with the default ttl. Returns
+    /// whether it is heard.
+    fn hear(&self, path: String, kind: NodeKind, event: Event) -> Arc<AtomicBool> {
+        let heard = Arc::<AtomicBool>::default();
+        let node = Heard {
+            path,
+            kind,
+            event,
+            ttl: self.default_ttl,
+            is_heard: heard.clone(),
+        };
+        let claims = Arc::downgrade(&self.claims);
+        self.claims.io.spawn_detached(listen(claims, node));
+        heard
+    }
+}
+
+impl Claims {
+    /// Recalls the lock from the one that holds it alone, if it is time for that.
+    pub(crate) fn recall(self: &Arc<Self>, session: &Arc<Session>, claim: &Claim, place: &Place) {
+        if let &Place::Waits {
+            ahead,
+            sole: Some(holder),
+            ..
+        } = place
+            && let Some(text) = self.recalling.text(claim, ahead, holder, now())
+        {
+            let (session, path) = (session.clone(), self.paths.recalls(holder.process()));
+            let deadline = deadline_in(self.command_timeout);
+            let text = format!("{} {text}", Uuid::new_v4().simple());
+            // Whoever still waits recalls again. A process that does not listen has no node.
+            self.io.spawn_detached(async move {
+                let _ = add(&session, &path, &text, deadline).await;
+            });
         }
     }
 }
 
-/// Delivers what others ask until there are no claims any more, in the session of the locks with that ttl.
-/// What was asked before is not delivered.
-async fn listen(claims: Weak<Claims>, ttl: Duration) {
+/// Returns the event of a text.
+type Event = fn(&str) -> Option<EngineEvent>;
+
+/// A node that this process listens to.
+struct Heard {
+    path: String,
+    kind: NodeKind,
+    event: Event,
+    ttl: Duration,
+    is_heard: Arc<AtomicBool>,
+}
+
+/// Delivers what others write until there are no claims any more. What was written before is not delivered.
+async fn listen(claims: Weak<Claims>, node: Heard) {
     let mut known: Option<Vec<String>> = None;
     let pauses = || Backoff::new(Duration::from_millis(50), Duration::from_secs(1));
     let mut backoff = pauses();
     while let Some(claims) = claims.upgrade().filter(|claims| !claims.is_closed()) {
-        let (path, session) = (claims.paths.asks(), claims.sessions.of(ttl));
+        let session = claims.sessions.of(node.ttl);
         let deadline = deadline_in(claims.command_timeout);
         drop(claims);
         let (watcher, fired) = Watcher::with_alarm();
-        let read = match data(&session, path.clone(), Some(watcher), deadline).await {
-            Ok(None) => match create(&session, &path, deadline).await {
+        let read = match data(&session, node.path.clone(), Some(watcher), deadline).await {
+            Ok(None) => match create(&session, &node.path, node.kind, deadline).await {
                 // All that it will have is new.
                 Ok(()) => {
                     known.get_or_insert_default();
@@ -76,18 +146,19 @@ async fn listen(claims: Weak<Claims>, ttl: Duration) {
             Ok(Some(data)) => Ok(data),
             Err(failure) => Err(failure),
         };
+        node.is_heard.store(read.is_ok(), Ordering::Relaxed);
         match read {
             Ok(data) => {
                 backoff = pauses();
-                let asks = texts(&data);
+                let texts = texts(&data);
                 if let Some(known) = known {
-                    let new = asks.iter().filter(|ask| !known.contains(ask));
-                    let new = new.filter_map(|ask| ask.split_once(' '));
-                    for (_, text) in new.filter(|(_, text)| text.len() <= MAX_ASK) {
-                        (session.context.handler)(EngineEvent::Asked(text.into()));
-                    }
+                    let new = texts.iter().filter(|text| !known.contains(text));
+                    let new = new.filter_map(|text| text.split_once(' '));
+                    let new = new.filter(|(_, text)| text.len() <= MAX_ASK);
+                    let events = new.filter_map(|(_, text)| (node.event)(text));
+                    events.for_each(|event| (session.context.handler)(event));
                 }
-                known = Some(asks);
+                known = Some(texts);
                 // Also when the watch ends with its connection or its session.
                 let _ = fired.await;
             }

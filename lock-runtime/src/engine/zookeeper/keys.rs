@@ -1,5 +1,6 @@
 //! The paths of nodes.
 
+use crate::process::ProcessId;
 use std::fmt::Write;
 
 /// Maps the names of locks to the paths of their nodes.
@@ -65,6 +66,11 @@ impl Paths {
     /// Returns the path of the node with what processes were asked.
     pub(crate) fn asks(&self) -> String {
         self.own("asks")
+    }
+
+    /// Returns the path of the node by which others recall locks from that process.
+    pub(crate) fn recalls(&self, process: ProcessId) -> String {
+        format!("{}/{process}", self.own("recalls"))
     }
 
     fn own(&self, what: &str) -> String {

@@ -32,15 +32,18 @@ use crate::engine::zookeeper::lock::claims::Claims;
 use crate::engine::zookeeper::own_report::OwnReport;
 use crate::error::LockError;
 use crate::options::LockOptions;
+use crate::process::ProcessId;
 use crate::util::clock::{Clock, Timestamp};
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 /// The longest key, in bytes. ZooKeeper keeps all paths in memory.
 const MAX_KEY: usize = 8192;
+/// The longest name of a lock that is recalled: several must find room in a node.
+const MAX_RECALLED: usize = 2048;
 
 pub(crate) struct ZooKeeperEngine {
     claims: Arc<Claims>,
@@ -50,7 +53,10 @@ pub(crate) struct ZooKeeperEngine {
     /// Of locks that set none.
     default_ttl: Duration,
     own_report: Arc<OwnReport>,
-    listens: AtomicBool,
+    process: ProcessId,
+    /// Whether this process hears what all are asked, and what is recalled from it, once it listens.
+    asks: OnceLock<Arc<AtomicBool>>,
+    recalls: OnceLock<Arc<AtomicBool>>,
 }
 
 answer_requests! {
@@ -103,6 +109,10 @@ impl Engine for ZooKeeperEngine {
     // The log of transactions keeps every one.
     fn report_pace(&self) -> ReportPace {
         ReportPace::RARE
+    }
+
+    fn hears_recalls(&self, name: &str) -> bool {
+        name.len() <= MAX_RECALLED && self.listens_for_recalls()
     }
 
     fn listen(&self) {

@@ -13,8 +13,7 @@ use crate::engine::zookeeper::wire::error::Failure;
 use crate::error::LockError;
 use crate::util::backoff::Backoff;
 use crate::util::time::{deadline_in, now, sleep_until};
-use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::Instant;
 
@@ -28,8 +27,8 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         timeouts,
         io,
         clock,
+        process,
         handler,
-        ..
     } = opening;
     let address = Address::parse(url, config)?;
     let shown: Arc<str> = address.to_string().into();
@@ -76,7 +75,9 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         clock,
         default_ttl: config.ttl,
         own_report: Arc::default(),
-        listens: AtomicBool::new(false),
+        process,
+        asks: OnceLock::new(),
+        recalls: OnceLock::new(),
     };
     Ok((Arc::new(engine), shown))
 }

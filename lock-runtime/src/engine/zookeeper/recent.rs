@@ -43,7 +43,7 @@ fn with(data: &[u8], text: &str) -> Vec<u8> {
     written.body()
 }
 
-/// Adds a text to the node. Returns what the server says of that.
+/// Adds a text to the node, if there is one. Returns what the server says of that.
 pub(crate) async fn add(
     session: &Session,
     path: &str,
@@ -59,10 +59,6 @@ pub(crate) async fn add(
         let (data, stat) = match session.request(read, deadline).await {
             Ok(Reply::Data(data, stat)) => (data, stat),
             Ok(_) => return Err(Failure::Malformed),
-            Err(Failure::NoNode) => {
-                create(session, path, deadline).await?;
-                continue;
-            }
             Err(failure) => return Err(failure),
         };
         let write = Request::SetData {
@@ -86,10 +82,11 @@ pub(crate) async fn add(
 pub(crate) async fn create(
     session: &Session,
     path: &str,
+    kind: NodeKind,
     deadline: Instant,
 ) -> Result<(), Failure> {
     for has_parent in [false, true] {
-        let create = Request::create(path.to_owned(), NodeKind::Persistent);
+        let create = Request::create(path.to_owned(), kind);
         match session.request(create, deadline).await {
             Ok(_) | Err(Failure::Exists) => return Ok(()),
             Err(Failure::NoNode) if !has_parent => {

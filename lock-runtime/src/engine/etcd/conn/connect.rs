@@ -27,8 +27,8 @@ pub(crate) struct Connector {
     /// The key that names the connection whose writes are carried out.
     pub(crate) epoch_key: Bytes,
     pub(crate) on_watch: WatchHandler,
-    /// The watch of each connection that is there for no claim.
-    pub(crate) asks: WatchCreate,
+    /// The watches of each connection that are there for no claim.
+    pub(crate) own: [WatchCreate; 2],
 }
 
 trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
@@ -52,7 +52,9 @@ impl Connector {
             opened,
         )
         .await?;
-        connection.watch(WatchCommand::Create(self.asks.clone()));
+        for watch in &self.own {
+            connection.watch(WatchCommand::Create(watch.clone()));
+        }
         Ok(connection)
     }
 

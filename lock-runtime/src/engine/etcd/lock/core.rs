@@ -2,6 +2,7 @@
 //! connection carries out.
 
 use crate::engine::common::claim_table::end_expired;
+use crate::engine::common::recalling::Recalling;
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::conn::client::Client;
@@ -18,10 +19,12 @@ use crate::engine::etcd::wire::messages::{
 use crate::engine::etcd::wire::txn;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::request::Claim;
+use crate::process::ProcessId;
 use crate::util::clock::{Clock, Timestamp};
 use prost::bytes::Bytes;
 use std::future::Future;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 use tokio::time::Instant;
 
 /// How many times a request is repeated at once when the line has changed meanwhile.
@@ -36,6 +39,10 @@ pub(crate) struct Core {
     pub(crate) started: Timestamp,
     pub(crate) handler: EventHandler,
     pub(crate) own_report: OwnReport,
+    pub(crate) process: ProcessId,
+    pub(crate) recalling: Recalling,
+    /// The server has accepted the watch of recalls.
+    pub(crate) hears_recalls: AtomicBool,
 }
 
 /// What a write found.
@@ -76,6 +83,7 @@ impl Core {
         keys: Keys,
         clock: Clock,
         handler: EventHandler,
+        process: ProcessId,
     ) -> Arc<Core> {
         let (client, lost) = (Arc::new(client), handler.clone());
         let on_lost = move || lost(EngineEvent::Resubscribed);
@@ -88,6 +96,9 @@ impl Core {
             clock,
             handler,
             own_report: OwnReport::default(),
+            process,
+            recalling: Recalling::default(),
+            hears_recalls: AtomicBool::default(),
         });
         let (table, weak) = (core.claims.table.clone(), Arc::downgrade(&core));
         let expiry = end_expired(table, weak, |core, token| {

@@ -3,7 +3,6 @@
 use crate::engine::common::line::Entry;
 use crate::engine::etcd::wire::messages::KeyValue;
 use crate::engine::token::Token;
-use crate::error::Holder;
 use crate::limit::Limit;
 use prost::bytes::Bytes;
 
@@ -15,13 +14,11 @@ pub(crate) fn value_of(token: Token) -> Bytes {
 impl Entry for KeyValue {
     /// A client that writes no token of ours wants the lock for itself.
     fn limit(&self) -> Limit {
-        Token::read(&self.value).map_or(Limit::EXCLUSIVE, Token::limit)
+        self.token().map_or(Limit::EXCLUSIVE, Token::limit)
     }
 
-    fn holder(&self) -> Holder {
+    fn token(&self) -> Option<Token> {
         Token::read(&self.value)
-            .map(Token::holder)
-            .unwrap_or_default()
     }
 }
 

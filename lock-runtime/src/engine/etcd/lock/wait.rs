@@ -58,7 +58,7 @@ impl Core {
     }
 
     /// Makes requests until it is known what has become of the claim.
-    async fn settle(&self, claim: &Claim) -> Result<EnqueueReply, EngineError> {
+    async fn settle(self: &Arc<Self>, claim: &Claim) -> Result<EnqueueReply, EngineError> {
         for _ in 0..MAX_ROUNDS {
             if let Some(known) = self.known(claim) {
                 return Ok(known);
@@ -136,7 +136,7 @@ impl Core {
     }
 
     /// Returns what is known of a waiting claim without a request.
-    pub(crate) fn known(&self, claim: &Claim) -> Option<EnqueueReply> {
+    pub(crate) fn known(self: &Arc<Self>, claim: &Claim) -> Option<EnqueueReply> {
         let now = self.clock.now();
         match self.claims.known(claim.token, now) {
             Known::Granted => {
@@ -145,6 +145,7 @@ impl Core {
                 open.then_some(EnqueueReply::AlreadyHeld(claim.ttl))
             }
             Known::Waits(place) => {
+                self.recall(claim, &place);
                 let server_time = ServerTime(now.elapsed_since(self.started));
                 Some(EnqueueReply::Queued(place.status(server_time)))
             }

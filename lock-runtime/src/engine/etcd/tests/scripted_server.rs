@@ -271,7 +271,7 @@ async fn reply_to(
     stream.send_trailers(status)
 }
 
-/// Begins the watches that a connection asks for, which are of the line or of asks. Each of its messages
+/// Begins the watches that a connection asks for, if they are of the line or of asks. Each of its messages
 /// comes in a frame of its own.
 async fn take_watches(
     mut body: RecvStream,
@@ -285,8 +285,10 @@ async fn take_watches(
             continue;
         };
         if create.key != LINE {
-            let mut stored = shared.stored();
-            stored.asks.push((create.watch_id, reports.clone()));
+            if create.key.ends_with(b"::asks") {
+                let mut stored = shared.stored();
+                stored.asks.push((create.watch_id, reports.clone()));
+            }
             continue;
         }
         shared.stored().starts.push(create.start_revision);

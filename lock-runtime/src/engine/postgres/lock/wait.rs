@@ -1,5 +1,6 @@
 //! Enters the queue of a lock, and asks for the lock again while the claim waits there.
 
+use crate::engine::common::recalling::recalls;
 use crate::engine::error::EngineError;
 use crate::engine::postgres::PostgresEngine;
 use crate::engine::postgres::conn::batch::request::{Request, Wait};
@@ -9,7 +10,7 @@ use crate::engine::postgres::wire::values::{
     duration, get, limit, micros, parameter, text, unexpected,
 };
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
-use crate::engine::timeouts::{RECALLING, WAITER_TTL};
+use crate::engine::timeouts::WAITER_TTL;
 use crate::engine::token::Token;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -55,11 +56,7 @@ fn keeper(row: &Row, claim: &Claim) -> Result<Option<Token>, EngineError> {
         return Ok(None);
     };
     let ahead = u64::try_from(get::<i64>(row, "ahead")?).unwrap_or_default();
-    let recalls = ahead < RECALLING
-        && holder.is_recallable()
-        && holder.limit().is_exclusive()
-        && holder.process() != claim.token.process();
-    Ok(recalls.then_some(holder))
+    Ok(recalls(claim, ahead, holder).then_some(holder))
 }
 
 /// `hears`: messages reach this process. One that hears none asks as often as the first waiter does, and

@@ -25,6 +25,11 @@ pub(crate) trait Member: VoteRequests + Operations {
         0
     }
 
+    /// Returns `true` if recalls by way of this member reach the process now. Starts what that needs.
+    fn hears_recalls(&self) -> bool {
+        false
+    }
+
     /// Begins to receive what others ask.
     fn listen(&self) {}
 }

@@ -37,6 +37,7 @@ use crate::engine::error::EngineError;
 use crate::engine::inspection::Inspection;
 use crate::engine::redis::quorum::ballot::Ballot;
 use crate::engine::redis::quorum::election::Outcome;
+use crate::engine::redis::quorum::majority::majority;
 use crate::engine::redis::quorum::member::Member;
 use crate::engine::redis::quorum::members::Members;
 use crate::engine::redis::quorum::queue_entry::QueueEntry;
@@ -218,6 +219,13 @@ impl Engine for QuorumEngine {
 
     fn has_index(&self) -> bool {
         false
+    }
+
+    /// A waiter recalls at all members, and waits at a majority of them.
+    fn hears_recalls(&self, _: &str) -> bool {
+        let members = self.members.list.iter();
+        let hearing = members.filter(|member| member.hears_recalls()).count();
+        hearing >= majority(self.members.count())
     }
 
     fn listen(&self) {

@@ -159,6 +159,11 @@ impl Member for RedisMember {
         engine.map_or(0, |engine| engine.shard_of(name).slot)
     }
 
+    fn hears_recalls(&self) -> bool {
+        let engine = self.engine.present();
+        engine.is_some_and(|engine| engine.hears_recalls(""))
+    }
+
     fn listen(&self) {
         self.listens.store(true, Ordering::SeqCst);
         if let Some(engine) = self.engine.present() {

@@ -6,8 +6,6 @@
 -- {2, time, ms, ahead, length}: it waits; the server's time, the time until a lease ends that is in its way, the
 -- number of tokens ahead of it, of all in the queue, and the only holder, if there is one. If the key is not that of a
 -- lock, that is a number: 1 if it never expires, 2 if it has a foreign type
--- A token whose bit says that the holder may be recalled, and the process in it.
-local RECALLABLE = '^%x%x%x%x%x(%x%x%x%x%x%x%x)8[89a-f]%x%x[89ab]'
 local token, ttl, channel = ARGV[1], tonumber(ARGV[2]), ARGV[3]
 local alive_for, patience = tonumber(ARGV[4]), tonumber(ARGV[5])
 local now = server_time()
@@ -55,12 +53,6 @@ if fits(token) then
 end
 
 local ahead, length = enqueue(token, ttl, channel, alive_for, now)
-local keeper = ahead and ahead <= 2 and sole and string.match(sole, RECALLABLE)
-if keeper and keeper ~= string.sub(token, 6, 12) then
-  -- Its process may keep the lock after its body.
-  local prefix = string.match(channel, '^(.*)::grants:')
-  redis.pcall('PUBLISH', (prefix or '') .. '::recalls:' .. keeper, 'recall ' .. sole .. ' ' .. lock)
-end
 local left, never_ends = holder_ttl(now)
 if sole and not outlasts and not never_ends and may_be_marked(sole) then
   redis.call('SET', lock, sole .. MARK, 'PX', left + GRACE)

@@ -6,9 +6,7 @@ use crate::engine::store::StoreEngine;
 use crate::engine::store::errand::Start;
 use crate::engine::store::machine::{Command, MAX_WAITERS, Reply, Want};
 use crate::engine::store::schedule::{Looks, pace_after};
-use crate::engine::token::Token;
 use crate::util::clock::Timestamp;
-use std::sync::Arc;
 use tokio::time::Instant;
 
 impl StoreEngine {
@@ -37,18 +35,21 @@ impl StoreEngine {
                 });
             }
         };
-        Ok(EnqueueReply::Queued(self.status(name, token, ahead, asked)))
+        Ok(EnqueueReply::Queued(self.status(claim, ahead, asked)))
     }
 
     /// Returns the place of a claim that waits, and when it looks again.
-    fn status(&self, name: &Arc<str>, token: Token, ahead: usize, asked: Timestamp) -> QueueStatus {
-        let (core, now) = (&self.core, self.core.clock.now());
+    fn status(&self, claim: &Claim, ahead: usize, asked: Timestamp) -> QueueStatus {
+        let (core, name, now) = (&self.core, &claim.name, self.core.clock.now());
         let mut known = core.known.get(name);
         let mut waiting = core.waiting.lock();
-        let looks = waiting.entry(token).or_insert(Looks::begin(ahead, asked));
+        let looks = waiting
+            .entry(claim.token)
+            .or_insert(Looks::begin(ahead, asked));
         if let Some(took) = looks.next(ahead, asked) {
             known.pace = Some(pace_after(known.pace, took));
         }
+        core.recall(claim, ahead, &known.record);
         let pause = core.pause_with_bells(looks.pause(known.pace));
         drop(waiting);
         let next_end = known.observer.next_end(&known.record, now, known.time);

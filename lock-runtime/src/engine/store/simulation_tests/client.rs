@@ -1,5 +1,6 @@
 //! A process that uses a lock in all ways.
 
+use crate::engine::common::recalling::Recalling;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::store::StoreEngine;
@@ -20,7 +21,7 @@ use crate::util::io_thread::IoThread;
 use crate::util::sync::Mutex;
 use crate::util::time::deadline_in;
 use lock_test_support::rng::Rng;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -86,6 +87,8 @@ impl Process {
             hearing: Hearing::default(),
             errands: Batches::default(),
             texts: Batches::default(),
+            recalling: Recalling::default(),
+            recalls: OnceLock::new(),
         };
         let engine = StoreEngine {
             core: Arc::new(core),

@@ -47,9 +47,8 @@ impl Entry for Child {
         self.limit
     }
 
-    /// Curator's identities are UUIDs of version 4.
-    fn holder(&self) -> Holder {
-        self.token().map(Token::holder).unwrap_or_default()
+    fn token(&self) -> Option<Token> {
+        self.downgraded.or_else(|| self.named())
     }
 }
 
@@ -69,11 +68,6 @@ impl Child {
             limit: limit_of(stem),
             downgraded: None,
         })
-    }
-
-    /// Returns the token of the claim.
-    fn token(&self) -> Option<Token> {
-        self.downgraded.or_else(|| self.named())
     }
 
     /// Returns the token in the name.

@@ -45,6 +45,7 @@ impl ZooKeeperEngine {
                         EnqueueReply::Granted(claim.ttl)
                     }
                     Some(place @ Place::Waits { ahead, .. }) => {
+                        claims.recall(&node.session, &claim, &place);
                         if ahead == 0 {
                             claims.secure_ahead(&node.session, claim.ttl);
                         }
@@ -162,12 +163,12 @@ mod tests {
     use crate::engine::zookeeper::conn::session_limits::SessionLimits;
     use crate::engine::zookeeper::conn::sessions::Sessions;
     use crate::engine::zookeeper::lock::claims::Claims;
+    use crate::process::ProcessId;
     use crate::util::clock::Clock;
     use crate::util::io_thread::IoThread;
     use crate::util::time::deadline_in;
     use std::pin::pin;
-    use std::sync::Arc;
-    use std::sync::atomic::AtomicBool;
+    use std::sync::{Arc, OnceLock};
     use std::task::{Context, Waker};
     use std::time::Duration;
 
@@ -195,7 +196,9 @@ mod tests {
             clock,
             default_ttl: Duration::from_secs(30),
             own_report: Arc::default(),
-            listens: AtomicBool::new(false),
+            process: ProcessId::random(),
+            asks: OnceLock::new(),
+            recalls: OnceLock::new(),
         }
     }
 
