@@ -111,7 +111,7 @@ pub enum ReleaseMode {
     ///
     /// It works on all engines but SQLite and stores without [bells](crate::store::Bells). There it is a
     /// confirmed release, and on PostgreSQL behind a pooler, where several servers of MySQL or MariaDB accept
-    /// writes, and for names of more than 1,000 bytes on PostgreSQL and 2,048 on ZooKeeper.
+    /// writes, and for names of more than 1,000 bytes on PostgreSQL, and 2,048 on etcd and ZooKeeper.
     /// [`Config::max_kept`](crate::Config::max_kept) limits the number of locks that stay. None stays without
     /// [local handoff](crate::Config::local_handoff).
     ///

@@ -206,7 +206,7 @@ impl LockGuard {
     /// such as that of a leader or of a partition's owner, can hand it over early. Also resolves when the
     /// lock is lost.
     ///
-    /// With [`ReleaseMode::Lazy`] on Redis and PostgreSQL, this process hears of the other one at once. The
+    /// With [`ReleaseMode::Lazy`], where locks can be kept, this process hears of the other one at once. The
     /// library also looks at the server, at most once a second and while the future is polled, of several
     /// keys at one in turn. A single [try](crate::Lock::try_acquire) of another process does not count, nor
     /// does a client that has no queue. A caller that has waited counts even if it has given up since. Cancel

@@ -1,6 +1,7 @@
 //! Requests to an engine and their replies.
 
 use crate::engine::error::EngineError;
+use crate::engine::timeouts::RECALLING;
 use crate::engine::token::{Draw, Token};
 use crate::error::Holder;
 use crate::limit::Limit;
@@ -96,6 +97,17 @@ pub(crate) struct Claim {
     pub(crate) ttl: Duration,
     /// How many replicas must acknowledge the acquisition before it counts.
     pub(crate) replicas: u32,
+}
+
+impl Claim {
+    /// Returns `true` if the claim, which waits with so many others ahead, recalls the lock from the one that
+    /// holds it alone.
+    pub(crate) fn recalls(&self, ahead: u64, holder: Token) -> bool {
+        ahead < RECALLING
+            && holder.is_recallable()
+            && holder.limit().is_exclusive()
+            && holder.process() != self.token.process()
+    }
 }
 
 /// The state of a claim after it has entered a queue.

@@ -70,9 +70,13 @@ impl Token {
         Token::draw(ProcessId::random())
     }
 
-    /// Returns a new token of the same process, with the same limit.
+    /// Returns a new token of the same process, with the same limit, and recallable if this one is.
     pub(crate) fn again(self) -> Token {
-        Token::draw(self.process()).with_limit(self.limit)
+        let token = Token::draw(self.process()).with_limit(self.limit);
+        match self.is_recallable() {
+            true => token.recallable(),
+            false => token,
+        }
     }
 
     /// Returns who holds a lock under this token.

@@ -9,8 +9,8 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// The greatest number of early recalls that are remembered. Those beyond it come again with the next polls
-/// of the waiters.
+/// The greatest number of early recalls that are remembered. Those beyond it come again as long as others
+/// wait.
 const MOST_EARLY: usize = 64;
 
 /// The greatest number of names that are remembered. Locks beyond it are kept again at once.
@@ -30,6 +30,9 @@ pub(crate) struct Recalls {
 impl Recalls {
     pub(crate) fn came_early(&self, token: Token) {
         let mut early = self.early.lock();
+        if early.contains(&token) {
+            return;
+        }
         early.truncate(MOST_EARLY - 1);
         early.push_front(token);
     }

@@ -21,8 +21,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// After how many looks the ask is repeated: its message may have been lost, or have come before the hold.
 const REPEAT: u32 = 10;
 
-/// How many holders one text names.
+/// How many holders one text names, unless the key is long.
 const AT_ONCE: usize = 32;
+const LONG: usize = 1024;
 
 /// From whom to get a lock back, and how.
 pub(crate) struct RevokeOptions {
@@ -266,7 +267,8 @@ async fn send(
     options: &RevokeOptions,
 ) -> Result<(), LockError> {
     let tokens: Vec<_> = holders.iter().filter_map(token).collect();
-    for tokens in tokens.chunks(AT_ONCE) {
+    let at_once = if key.len() > LONG { 1 } else { AT_ONCE };
+    for tokens in tokens.chunks(at_once) {
         let ask = Ask::Revoke(RevokeRequest {
             key: key.into(),
             tokens: tokens.to_vec(),

@@ -235,7 +235,7 @@ impl MariaDb {
     /// Returns the locks that are held, and those that wait for a holder's end have none.
     fn held(&self) -> Vec<String> {
         let locks = "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), name, HEX(record) \
-                     FROM distributed_locks WHERE name NOT REGEXP '::(asks$|process:|trial:)'";
+                     FROM distributed_locks WHERE name NOT REGEXP '::(asks$|process:|recalls:|trial:)'";
         // There may be no table.
         let rows = self.try_query(locks).unwrap_or_default();
         let rows = rows.lines().map(|row| row.split('\t').collect::<Vec<_>>());

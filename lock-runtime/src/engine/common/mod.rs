@@ -9,11 +9,6 @@ pub(crate) mod line;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) mod message;
 pub(crate) mod pace;
-#[cfg(any(
-    feature = "etcd",
-    feature = "postgres",
-    feature = "store",
-    feature = "zookeeper"
-))]
+#[cfg(any(feature = "etcd", feature = "store", feature = "zookeeper"))]
 pub(crate) mod recalling;
 pub(crate) mod upkeep;

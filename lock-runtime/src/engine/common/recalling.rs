@@ -2,7 +2,6 @@
 
 use crate::engine::event::EngineEvent;
 use crate::engine::request::Claim;
-use crate::engine::timeouts::RECALLING;
 use crate::engine::token::Token;
 use crate::util::sync::Mutex;
 use std::collections::HashMap;
@@ -11,18 +10,9 @@ use tokio::time::Instant;
 
 /// After how long a recall is repeated at first, and at last: it may have been lost, or the body goes on.
 const REPEAT: Duration = Duration::from_millis(500);
-const LAST_REPEAT: Duration = Duration::from_secs(4);
+const LAST_REPEAT: Duration = Duration::from_secs(30);
 /// From how many claims on those are forgotten that recall nothing any more.
 const MANY: usize = 256;
-
-/// Returns `true` if a claim that waits, with so many others ahead, recalls the lock from the one that holds
-/// it alone.
-pub(crate) fn recalls(claim: &Claim, ahead: u64, holder: Token) -> bool {
-    ahead < RECALLING
-        && holder.is_recallable()
-        && holder.limit().is_exclusive()
-        && holder.process() != claim.token.process()
-}
 
 /// What the claims of this process have recalled.
 #[derive(Default)]
@@ -43,13 +33,10 @@ impl Recalling {
         holder: Token,
         now: Instant,
     ) -> Option<String> {
-        if !recalls(claim, ahead, holder) {
+        if !claim.recalls(ahead, holder) {
             return None;
         }
         let mut all = self.0.lock();
-        if all.len() >= MANY {
-            all.retain(|_, it| now < it.at + 2 * LAST_REPEAT);
-        }
         let last = all.get(&claim.token).filter(|it| it.holder == holder);
         if last.is_some_and(|it| now < it.at + it.pause) {
             return None;
@@ -59,6 +46,9 @@ impl Recalling {
             at: now,
             pause: last.map_or(REPEAT, |it| (it.pause * 2).min(LAST_REPEAT)),
         };
+        if last.is_none() && all.len() >= MANY && all.len().is_power_of_two() {
+            all.retain(|_, it| now < it.at + 2 * LAST_REPEAT);
+        }
         all.insert(claim.token, recall);
         Some(format!("{holder} {}", claim.name))
     }
@@ -100,7 +90,7 @@ mod tests {
             (0, recallable.with_limit(Limit::UNLIMITED), false),
             (0, claim.token.recallable(), false),
         ] {
-            assert_eq!(recalls(&claim, ahead, holder), expected, "{holder} {ahead}");
+            assert_eq!(claim.recalls(ahead, holder), expected, "{holder} {ahead}");
         }
     }
 
@@ -110,7 +100,7 @@ mod tests {
         let holders = [(); 2].map(|()| Token::draw(ProcessId::random()).recallable());
         let mut recalled_at = Vec::new();
         let start = now();
-        for after in (0..12_000).step_by(100) {
+        for after in (0..90_000).step_by(100) {
             let at = start + Duration::from_millis(after);
             if let Some(text) = recalling.text(&claim, 0, holders[0], at) {
                 let Some(EngineEvent::Recalled { name, token }) = recalled(&text) else {
@@ -120,7 +110,10 @@ mod tests {
                 recalled_at.push(after);
             }
         }
-        assert_eq!(recalled_at, [0, 500, 1500, 3500, 7500, 11500]);
+        assert_eq!(
+            recalled_at,
+            [0, 500, 1500, 3500, 7500, 15_500, 31_500, 61_500]
+        );
         assert!(recalling.text(&claim, 0, holders[1], start).is_some());
     }
 }

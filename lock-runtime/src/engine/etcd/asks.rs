@@ -14,7 +14,6 @@ use crate::process::ProcessId;
 use crate::util::time::now;
 use prost::bytes::Bytes;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use tokio::time::Instant;
 
 /// The numbers of the watches; those of claims count from 1 on.
@@ -29,6 +28,11 @@ pub(crate) fn watches(keys: &Keys, process: ProcessId) -> [WatchCreate; 2] {
         watch_id,
         ..WatchCreate::default()
     })
+}
+
+/// Returns whether the message says that this process hears recalls; `None` if it is about another watch.
+pub(crate) fn hears_recalls(message: &WatchResponse) -> Option<bool> {
+    (message.watch_id == RECALLS).then_some(!message.canceled)
 }
 
 impl EtcdEngine {
@@ -78,9 +82,9 @@ impl Core {
             };
             event.into_iter().for_each(|event| (self.handler)(event));
         }
-        if is_recall {
-            self.hears_recalls
-                .store(!message.canceled, Ordering::Relaxed);
+        if is_recall && message.canceled {
+            // Recalls may have been missed.
+            (self.handler)(EngineEvent::Resubscribed);
         }
         // Unless the history was compacted, the server has refused the watch: the user has no right to the
         // key.

@@ -40,7 +40,8 @@ use std::time::Duration;
 /// The longest key in bytes, so that requests stay far below the size that servers accept.
 const MAX_KEY: usize = 64 << 10;
 
-/// The longest name in bytes of a lock that shares its request with others, for the same reason.
+/// The longest name in bytes of a lock that shares its request with others, for the same reason, and of one
+/// that is recalled.
 const MAX_SHARED: usize = 2 << 10;
 
 pub(crate) struct EtcdEngine {
@@ -83,9 +84,11 @@ impl Engine for EtcdEngine {
         Ok(())
     }
 
-    fn hears_recalls(&self, _: &str) -> bool {
+    fn hears_recalls(&self, name: &str) -> bool {
         let core = &self.core;
-        core.client.present().is_some() && core.hears_recalls.load(Ordering::Relaxed)
+        name.len() <= MAX_SHARED
+            && core.client.present().is_some()
+            && core.hears_recalls.load(Ordering::Relaxed)
     }
 
     // Its history keeps what is overwritten, until it is compacted.

@@ -10,6 +10,7 @@ use crate::engine::etcd::lock::core::Core;
 use crate::engine::event::EngineEvent;
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::error::LockError;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock, Weak};
 
 /// Opens the engine at the URL.
@@ -32,6 +33,8 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     // The core exists only when there is a connection, whose watches report to it.
     let core = Arc::new(OnceLock::<Weak<Core>>::new());
     let of_watch = core.clone();
+    let hears_recalls = Arc::<AtomicBool>::default();
+    let (hears, deaf) = (hears_recalls.clone(), hears_recalls.clone());
     let connector = Connector {
         io,
         address,
@@ -39,6 +42,9 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
         handler: handler.clone(),
         epoch_key: keys.epoch(),
         on_watch: Arc::new(move |message| {
+            if let Some(now) = asks::hears_recalls(&message) {
+                hears.store(now, Ordering::Relaxed);
+            }
             if let Some(core) = of_watch.get().and_then(Weak::upgrade)
                 && !core.on_asked(&message)
             {
@@ -49,6 +55,8 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
     };
     let (of_connect, again) = (core.clone(), handler.clone());
     let on_connect = move || {
+        // Until the server accepts the watch of this connection.
+        deaf.store(false, Ordering::Relaxed);
         again(EngineEvent::Resubscribed);
         if let Some(core) = of_connect.get().and_then(Weak::upgrade) {
             core.on_new_epoch();
@@ -60,7 +68,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
             format!("`{server}` can't be used: {error}")
         })
     })?;
-    let strong = Core::start(client, keys, clock, handler, process);
+    let strong = Core::start(client, keys, clock, handler, process, hears_recalls);
     let _ = core.set(Arc::downgrade(&strong));
     Ok((Arc::new(EtcdEngine { core: strong }), server))
 }

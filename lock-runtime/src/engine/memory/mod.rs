@@ -17,7 +17,7 @@ use crate::engine::request::{
     Acquired, Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime,
 };
 use crate::engine::requests::{Requests, answer_operations};
-use crate::engine::timeouts::{MAX_SILENCE, RECALLING, WAITER_TTL, WAKE_TTL};
+use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
 use crate::util::clock::{Clock, Timestamp};
@@ -72,8 +72,8 @@ impl MemoryEngine {
     fn enqueue(&self, claim: &Claim) -> EnqueueReply {
         let reply = self.enter_queue(claim);
         if let EnqueueReply::Queued(status) = &reply
-            && status.position < RECALLING
             && let Some((token, keeper)) = self.store.keeper(claim)
+            && claim.recalls(status.position, token)
         {
             let name = claim.name.clone();
             keeper(EngineEvent::Recalled { name, token });

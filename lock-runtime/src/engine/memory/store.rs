@@ -184,7 +184,7 @@ impl State {
         ours
     }
 
-    /// Returns the token that holds the lock, if it is recallable by that claim, and the handler to call.
+    /// Returns the token that holds the lock alone, and the handler to call that recalls it.
     pub(crate) fn keeper(
         &mut self,
         claim: &Claim,
@@ -193,9 +193,7 @@ impl State {
         let [holder] = self.holders(&claim.name, now) else {
             return None;
         };
-        let token = holder.token?;
-        let is_other = token.process() != claim.token.process();
-        is_other.then_some((token, holder.keeper.clone()?))
+        Some((holder.token?, holder.keeper.clone()?))
     }
 
     pub(crate) fn queue(&mut self, name: &Arc<str>) -> &mut VecDeque<Waiter> {

@@ -23,13 +23,9 @@ impl Core {
                     for token in waiting {
                         (core.handler)(EngineEvent::MayBeFree(token));
                     }
-                    let Some(recalls) = core.recalls.get() else {
-                        return;
-                    };
-                    match core.store.bells().is_some_and(|it| it.hears()) {
+                    if let Some(recalls) = core.recalls.get() {
                         // One more suffices for all that ring meanwhile.
-                        true => drop(recalls.try_send(())),
-                        false => (core.handler)(EngineEvent::Resubscribed),
+                        let _ = recalls.try_send(());
                     }
                 }
             };

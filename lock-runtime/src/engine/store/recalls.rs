@@ -2,6 +2,7 @@
 
 use crate::engine::common::recalling::recalled;
 use crate::engine::error::EngineError;
+use crate::engine::event::EngineEvent;
 use crate::engine::request::Claim;
 use crate::engine::store::core::Core;
 use crate::engine::store::record::Record;
@@ -13,6 +14,7 @@ use tokio::sync::mpsc;
 
 /// How long one recall may take, and how long its reading.
 const PATIENCE: Duration = Duration::from_secs(2);
+
 impl Core {
     /// Returns `true` if this process would hear a recall. Begins to listen.
     pub(crate) fn hears_recalls(self: &Arc<Self>) -> bool {
@@ -73,7 +75,10 @@ async fn read(core: Weak<Core>, mut rings: mpsc::Receiver<()>) {
     while let Some(()) = rings.recv().await
         && let Some(core) = core.upgrade()
     {
-        // Whoever still waits recalls again.
-        let _ = core.read_recalls().await;
+        match core.store.bells().is_some_and(|it| it.hears()) {
+            // Whoever still waits recalls again.
+            true => drop(core.read_recalls().await),
+            false => (core.handler)(EngineEvent::Resubscribed),
+        }
     }
 }

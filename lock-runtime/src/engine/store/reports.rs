@@ -75,7 +75,11 @@ impl StoreEngine {
         if age > FORGOTTEN {
             self.forget(&name, version, reading).await;
             let recalls = core.keys.recalls(process);
-            if let Some((_, version)) = core.look(&recalls, reading.until).await?.found {
+            if let Ok(Loaded {
+                found: Some((_, version)),
+                ..
+            }) = core.look(&recalls, reading.until).await
+            {
                 self.forget(&recalls, &version, reading).await;
             }
         }

@@ -12,7 +12,7 @@ use crate::report::Table;
 use crate::round::{self, Turn};
 use crate::runtime::Flavor;
 use crate::work::free::one_at_a_time;
-use crate::work::handoff::{Pair, REST};
+use crate::work::handoff::{self, Pair};
 use crate::work::plots::save;
 use lock_runtime::{Config, LockManager, ReleaseMode};
 use std::thread::sleep;
@@ -25,9 +25,39 @@ const BOTH: [ContenderKind; 2] = [ContenderKind::Ours, ContenderKind::Lazy];
 
 pub fn lazy(bench: &mut Bench) {
     calls(bench);
-    recalls(bench);
-    shares(bench);
+    let url = bench.server.url();
+    recalls(bench, &url, "Redis", handoff::REST);
+    shares(bench, &url, "Redis", &[0, 50, 80, 90, 99]);
     kept(bench);
+}
+
+/// The same locks in another engine.
+pub fn in_engine(bench: &mut Bench, url: &str, title: &str, rest: Duration) {
+    repeated(bench, url, title);
+    recalls(bench, url, title, rest);
+    shares(bench, url, title, &[0]);
+}
+
+/// Calls of one process for its own key.
+fn repeated(bench: &mut Bench, url: &str, title: &str) {
+    let mut child = Child::start(KIND, &[url]);
+    child.ask("lazy row 1 20");
+    let mut rounds = [Vec::new(), Vec::new()];
+    for _ in 0..bench.rounds(9) {
+        for (order, p50s) in ["lazy row 1 2000", "confirmed other 1 100"]
+            .into_iter()
+            .zip(&mut rounds)
+        {
+            p50s.push(micros(read(&child.ask(order)).p50));
+        }
+    }
+    let [lazy, confirmed] = rounds.map(median);
+    bench.report.target(
+        &format!("{title}, released lazily, 1 task, one key"),
+        format!("{lazy:.2} µs beside {confirmed:.0} µs"),
+        "≤ 1 µs",
+        lazy <= 1.0,
+    );
 }
 
 /// Calls of one process for its own keys.
@@ -67,14 +97,13 @@ fn calls(bench: &mut Bench) {
 }
 
 /// A call for a lock that another process keeps, beside an ordinary hand-off.
-fn recalls(bench: &mut Bench) {
-    let url = bench.server.url();
+fn recalls(bench: &mut Bench, url: &str, title: &str, rest: Duration) {
     let count = if bench.quick { 20 } else { 200 };
-    let mut pair = Pair::start(ContenderKind::Ours, &url);
-    let mut both = [(); 2].map(|()| Child::start(KIND, &[&url]));
+    let mut pair = Pair::start(ContenderKind::Ours, url);
+    let mut both = [(); 2].map(|()| Child::start(KIND, &[url]));
     let mut rounds = Vec::new();
     for round in 0..bench.rounds(9) {
-        pair.pass(count, REST);
+        pair.pass(count, rest);
         let key = format!("recalled:{round}");
         both[0].ask(&format!("lazy {key} {count} 3"));
         rounds.push(read(&both[1].ask(&format!("take {key} {count} 1"))));
@@ -84,7 +113,7 @@ fn recalls(bench: &mut Bench) {
     let ratio = median(ratios.map(|(recalled, handed)| micros(recalled.p50) / micros(handed.p50)));
     let of = |part: fn(&Summary) -> Duration| median(rounds.iter().map(|it| micros(part(it))));
     bench.report.target(
-        "a call for a lock that another process keeps",
+        &format!("{title}, a call for a lock that another process keeps"),
         format!(
             "{:.0} µs, p99 {:.0} µs, {ratio:.2} × a hand-off",
             of(|it| it.p50),
@@ -96,17 +125,16 @@ fn recalls(bench: &mut Bench) {
 }
 
 /// Calls one after the other, of which a part goes to the process that had the one before.
-fn shares(bench: &mut Bench) {
-    let url = bench.server.url();
+fn shares(bench: &mut Bench, url: &str, title: &str, shares: &[u32]) {
     let calls = if bench.quick { 100 } else { 1000 };
     let columns = ["confirmed µs", "lazy µs", "lazy / confirmed"];
     let mut table = Table::new(
-        "mean of a call, by the share for the same process",
+        &format!("{title}, mean of a call, by the share for the same process"),
         &columns,
     );
     let mut points = [Vec::new(), Vec::new()];
-    for share in [0, 50, 80, 90, 99] {
-        let mut both = [(); 2].map(|()| Child::start(KIND, &[&url]));
+    for &share in shares {
+        let mut both = [(); 2].map(|()| Child::start(KIND, &[url]));
         let mut means = [Vec::new(), Vec::new()];
         for round in 0..bench.rounds(5) {
             for (mode, means) in ["confirmed", "lazy"].into_iter().zip(&mut means) {
@@ -142,7 +170,7 @@ fn shares(bench: &mut Bench) {
         );
         if share == 0 {
             bench.report.target(
-                "processes that alternate, released lazily",
+                &format!("{title}, processes that alternate, released lazily"),
                 format!("{ratio:.2} × confirmed"),
                 "≤ 1.1 × confirmed",
                 ratio <= 1.1,
@@ -151,6 +179,9 @@ fn shares(bench: &mut Bench) {
     }
     println!();
     table.print();
+    if shares.len() == 1 {
+        return;
+    }
     let lines = [("confirmed", Style::Floor), ("lazy", Style::Ours)];
     let lines = lines.into_iter().zip(points);
     let lines = lines.map(|((name, style), points)| Line {

@@ -80,10 +80,7 @@ impl Topology {
 
     /// Returns `true` if a process may keep a lock between its calls there.
     pub fn keeps(self) -> bool {
-        matches!(
-            self,
-            Self::Memory | Self::Standalone | Self::Sentinel | Self::Cluster | Self::Postgres
-        )
+        self != Self::Sqlite
     }
 
     pub fn name(self) -> &'static str {

@@ -42,7 +42,7 @@ pub(crate) struct Core {
     pub(crate) process: ProcessId,
     pub(crate) recalling: Recalling,
     /// The server has accepted the watch of recalls.
-    pub(crate) hears_recalls: AtomicBool,
+    pub(crate) hears_recalls: Arc<AtomicBool>,
 }
 
 /// What a write found.
@@ -84,6 +84,7 @@ impl Core {
         clock: Clock,
         handler: EventHandler,
         process: ProcessId,
+        hears_recalls: Arc<AtomicBool>,
     ) -> Arc<Core> {
         let (client, lost) = (Arc::new(client), handler.clone());
         let on_lost = move || lost(EngineEvent::Resubscribed);
@@ -98,7 +99,7 @@ impl Core {
             own_report: OwnReport::default(),
             process,
             recalling: Recalling::default(),
-            hears_recalls: AtomicBool::default(),
+            hears_recalls,
         });
         let (table, weak) = (core.claims.table.clone(), Arc::downgrade(&core));
         let expiry = end_expired(table, weak, |core, token| {

@@ -1,6 +1,5 @@
 //! Enters the queue of a lock, and asks for the lock again while the claim waits there.
 
-use crate::engine::common::recalling::recalls;
 use crate::engine::error::EngineError;
 use crate::engine::postgres::PostgresEngine;
 use crate::engine::postgres::conn::batch::request::{Request, Wait};
@@ -56,7 +55,7 @@ fn keeper(row: &Row, claim: &Claim) -> Result<Option<Token>, EngineError> {
         return Ok(None);
     };
     let ahead = u64::try_from(get::<i64>(row, "ahead")?).unwrap_or_default();
-    Ok(recalls(claim, ahead, holder).then_some(holder))
+    Ok(claim.recalls(ahead, holder).then_some(holder))
 }
 
 /// `hears`: messages reach this process. One that hears none asks as often as the first waiter does, and

@@ -221,7 +221,7 @@ impl Engine for QuorumEngine {
         false
     }
 
-    /// A waiter recalls at all members, and waits at a majority of them.
+    /// A waiter recalls at each member that it reaches.
     fn hears_recalls(&self, _: &str) -> bool {
         let members = self.members.list.iter();
         let hearing = members.filter(|member| member.hears_recalls()).count();

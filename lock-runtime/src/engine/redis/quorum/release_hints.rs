@@ -38,8 +38,6 @@ impl ReleaseHints {
                 // The lock may be free at this member only. Poll soon, not at once: other claims may be
                 // holding an election.
                 EngineEvent::MayBeFree(token) => Some(EngineEvent::AtFront(token)),
-                // The other members notify the claim as well, and it polls again before long.
-                EngineEvent::Resubscribed => None,
                 // No member of a quorum grants a lock by itself.
                 EngineEvent::Granted(_) => None,
                 news => Some(news),

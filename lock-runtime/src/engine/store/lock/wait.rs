@@ -49,9 +49,9 @@ impl StoreEngine {
         if let Some(took) = looks.next(ahead, asked) {
             known.pace = Some(pace_after(known.pace, took));
         }
-        core.recall(claim, ahead, &known.record);
         let pause = core.pause_with_bells(looks.pause(known.pace));
         drop(waiting);
+        core.recall(claim, ahead, &known.record);
         let next_end = known.observer.next_end(&known.record, now, known.time);
         let first = known.record.holders.first();
         let status = QueueStatus {

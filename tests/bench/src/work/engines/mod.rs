@@ -14,6 +14,7 @@ use crate::process_group::together;
 use crate::report::Table;
 use crate::runtime::Flavor;
 use crate::work::handoff::{self, Pair};
+use crate::work::lazy;
 use lock_test_support::servers::Servers;
 use std::sync::Arc;
 use std::time::Duration;
@@ -124,6 +125,7 @@ impl Engine {
         self.many(bench, url, &title);
         self.hand_off(bench, url, &title);
         self.crowd(bench, url, &title);
+        lazy::in_engine(bench, url, &title, REST);
     }
 
     fn alone(&self, bench: &mut Bench, url: &str, title: &str, members: usize) {
