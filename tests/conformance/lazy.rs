@@ -9,7 +9,7 @@ use lock_runtime::{Lock, LockEvent, LockGuard, LockManager, ReleaseMode, Report,
 use super::events::Told;
 use super::fixture::Fixture;
 use lock_test_support::manager::until_renewed;
-use lock_test_support::time::{NOISE, PATIENCE, millis, soon, until};
+use lock_test_support::time::{PATIENCE, millis, soon, until};
 use tokio::time::Instant;
 
 /// Of a lease so long, a tenure ends in no case.
@@ -86,8 +86,9 @@ pub async fn waiter_elsewhere_recalls_a_kept_lock(fixture: Fixture) {
     let watch = Instant::now();
     let waits = fixture.other().lock(&*row).ttl(TTL);
     let guard = soon(waits.acquire()).await.unwrap();
+    // Without a recall it would have been given back after a third of its ttl.
     let took = watch.elapsed();
-    assert!(took <= NOISE, "{took:?}");
+    assert!(took < TTL / 4, "{took:?}");
     guard.release().await.unwrap();
     // It is not kept again at once, so that processes that alternate lose one recall a tenure.
     let before = resumed(&locks);

@@ -279,7 +279,7 @@ mod tests {
         history.events = vec![event(called); 500];
         let mut report = Report::default();
         report.add(
-            &played(Topology::Quorum, 1, history.clone()),
+            &played(Topology::Sqlite, 1, history.clone()),
             &verdict(1, &[], 1),
         );
         assert_eq!(report.violations(), 0);
