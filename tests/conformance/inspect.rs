@@ -83,7 +83,8 @@ pub async fn holder_and_waiters_are_named(fixture: Fixture) {
                 .any(|it| it.process() == Some(other.process_id()))
     };
     until(locks, &key, of_other).await;
-    next.release().await.unwrap();
+    // The lease of a grant may have ended before its first renewal.
+    let _ = next.release().await;
     until(locks, &key, |found| found.holders().is_empty()).await;
 }
 

@@ -1,5 +1,7 @@
 //! Sessions that the server, or an administrator, ends.
 
+use std::time::Duration;
+
 use lock_test_support::manager::{connected, until_renewed, use_once};
 use lock_test_support::mariadb::MariaDb;
 use lock_test_support::time::{eventually, millis, patient, soon};
@@ -10,7 +12,7 @@ async fn sessions_that_are_killed_again_and_again_lose_no_lock() {
     let locks = connected(patient(server.url())).await;
     let other = connected(patient(server.url())).await;
     let held = locks.lock("held").acquire().await.unwrap();
-    let waits = tokio::spawn(other.lock("held").acquire());
+    let waits = tokio::spawn(other.lock("held").wait(Duration::MAX).acquire());
     for round in 0..10 {
         eventually("they are connected", || server.sessions().len() >= 2);
         server.end_sessions();
