@@ -199,9 +199,12 @@ impl MariaDb {
         self.kill();
         let mut process = self.command().spawn().unwrap();
         let mut gone = false;
-        let answers = comes_true(|| {
-            gone = process.try_wait().unwrap().is_some();
-            gone || self.try_query("SELECT 1").is_ok()
+        // MySQL may take half a minute to begin beside others.
+        let answers = (0..4).any(|_| {
+            comes_true(|| {
+                gone = process.try_wait().unwrap().is_some();
+                gone || self.try_query("SELECT 1").is_ok()
+            })
         });
         self.process = Some(process);
         let log = std::fs::read_to_string(self.directory.path().join("log.err"));
