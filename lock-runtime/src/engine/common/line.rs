@@ -43,6 +43,14 @@ pub(crate) enum Place {
 }
 
 impl Place {
+    /// Returns the number of waiters ahead of one that waits, and the token that holds the lock alone.
+    pub(crate) fn sole_holder(&self) -> Option<(u64, Token)> {
+        match self {
+            &Place::Waits { ahead, sole, .. } => Some((ahead, sole?)),
+            Place::Holds => None,
+        }
+    }
+
     /// Returns the reply to a claim that waits.
     pub(crate) fn status(self, server_time: ServerTime) -> QueueStatus {
         let (position, has_others, holder) = match self {

@@ -51,11 +51,7 @@ impl Core {
 
     /// Recalls the lock from the one that holds it alone, if it is time for that.
     pub(crate) fn recall(self: &Arc<Self>, claim: &Claim, place: &Place) {
-        if let &Place::Waits {
-            ahead,
-            sole: Some(holder),
-            ..
-        } = place
+        if let Some((ahead, holder)) = place.sole_holder()
             && let Some(text) = self.recalling.text(claim, ahead, holder, now())
         {
             let core = self.clone();

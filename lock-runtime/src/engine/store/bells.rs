@@ -46,7 +46,8 @@ impl Core {
                 let mut waiters = record.waiters.iter();
                 waiters.any(|it| it.token.process() != process)
             };
-            if is_wanted(after) && !is_wanted(before) {
+            // A recall rings once it is written.
+            if !holder.token.is_recallable() && is_wanted(after) && !is_wanted(before) {
                 self.ring_for(holder.token);
             }
         }

@@ -9,7 +9,7 @@ use tokio::time::Instant;
 /// How often a waiter looks that would hear a bell. A grant that it does not take lasts for longer.
 const LOOK: Duration = Duration::from_millis(500);
 /// For how long a bell may have covered another one, which was not heard.
-const COVERED: Duration = Duration::from_millis(50);
+pub(crate) const COVERED: Duration = Duration::from_millis(50);
 
 #[derive(Default)]
 pub(crate) struct Hearing {

@@ -305,7 +305,7 @@ mod tests {
         }
     }
 
-    /// Its own clock jumps ahead when a machine has slept, as it seems.
+    /// The clock of an observer may jump ahead.
     #[test]
     fn a_lease_has_ended_once_the_clock_of_the_server_says_so() {
         let (clock, mut observer) = (Clock::manual(), Observer::default());

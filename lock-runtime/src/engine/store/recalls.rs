@@ -5,9 +5,10 @@ use crate::engine::error::EngineError;
 use crate::engine::event::EngineEvent;
 use crate::engine::request::Claim;
 use crate::engine::store::core::Core;
+use crate::engine::store::hearing::COVERED;
 use crate::engine::store::record::Record;
 use crate::engine::store::texts::Texts;
-use crate::util::time::{deadline_in, now};
+use crate::util::time::{deadline_in, now, sleep_until};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -43,11 +44,8 @@ impl Core {
         let core = self.clone();
         self.io.spawn_detached(async move {
             let name = core.keys.recalls(holder.process()).into();
-            if core
-                .leave(&name, text.into(), deadline_in(PATIENCE))
-                .await
-                .is_ok()
-            {
+            let left = core.leave(&name, text.into(), deadline_in(PATIENCE));
+            if left.await.is_ok() {
                 core.ring_for(holder);
             }
         });
@@ -70,15 +68,20 @@ impl Core {
     }
 }
 
-/// Reads whenever the bell rings, until the engine is dropped.
+/// Reads whenever the bell rings, and once more when that may have covered another one, until the engine is
+/// dropped.
 async fn read(core: Weak<Core>, mut rings: mpsc::Receiver<()>) {
-    while let Some(()) = rings.recv().await
-        && let Some(core) = core.upgrade()
-    {
-        match core.store.bells().is_some_and(|it| it.hears()) {
-            // Whoever still waits recalls again.
-            true => drop(core.read_recalls().await),
-            false => (core.handler)(EngineEvent::Resubscribed),
+    while let Some(()) = rings.recv().await {
+        for pause in [Duration::ZERO, COVERED] {
+            sleep_until(deadline_in(pause)).await;
+            let Some(core) = core.upgrade() else {
+                return;
+            };
+            match core.store.bells().is_some_and(|it| it.hears()) {
+                // Whoever still waits recalls again.
+                true => drop(core.read_recalls().await),
+                false => (core.handler)(EngineEvent::Resubscribed),
+            }
         }
     }
 }

@@ -5,6 +5,7 @@
 mod asks;
 mod names;
 pub(crate) mod peer;
+mod recalls;
 pub(crate) mod registry;
 mod reports;
 pub(crate) mod space;

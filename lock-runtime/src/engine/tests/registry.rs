@@ -3,7 +3,7 @@
 use crate::engine::tests::peer::until;
 use crate::engine::tests::space::Space;
 use crate::engine::tests::topology::Topology;
-use crate::engine::tests::{asks, names, reports, take};
+use crate::engine::tests::{asks, names, recalls, reports, take};
 use std::any::Any;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
@@ -41,6 +41,9 @@ pub(crate) const SHARED: &[(&str, Case)] = cases! {
         locks_in_use_are_found
         many_locks_are_found
         several_locks_are_viewed_together;
+    recalls:
+        lock_is_recalled_from_another_process
+        recalls_of_a_long_name_are_not_heard;
     reports:
         report_replaces_the_earlier_one
         long_report_is_read_in_part

@@ -28,6 +28,8 @@ pub(crate) struct Topology {
     /// `true` if claims are entries in a line, which only their process makes: their numbers count what the
     /// server writes, and a report ends with its process.
     pub(crate) has_lines: bool,
+    /// The longest name in bytes of a lock that is recalled.
+    pub(crate) longest_recalled: usize,
 }
 
 impl Topology {
@@ -45,6 +47,7 @@ impl Topology {
             refuses_far: false,
             takes_waiters: true,
             has_lines: false,
+            longest_recalled: usize::MAX,
         }
     }
 

@@ -94,11 +94,7 @@ impl ZooKeeperEngine {
 impl Claims {
     /// Recalls the lock from the one that holds it alone, if it is time for that.
     pub(crate) fn recall(self: &Arc<Self>, session: &Arc<Session>, claim: &Claim, place: &Place) {
-        if let &Place::Waits {
-            ahead,
-            sole: Some(holder),
-            ..
-        } = place
+        if let Some((ahead, holder)) = place.sole_holder()
             && let Some(text) = self.recalling.text(claim, ahead, holder, now())
         {
             let (session, path) = (session.clone(), self.paths.recalls(holder.process()));

@@ -36,6 +36,7 @@ fn operations() {
     let topology = Topology {
         refuses_far: true,
         has_lines: true,
+        longest_recalled: 2048,
         ..Topology::of("etcd", Etcd::start())
     };
     run(topology, &[SHARED, OWN]);

@@ -25,10 +25,9 @@ const OWN: &[(&str, Case)] = cases! {
     pooler:
         operations_pass_a_pooler;
     recalls:
-        lock_is_recalled_by_each_poll_of_another_process
+        lock_is_recalled_by_each_poll
         three_waiters_of_a_queue_recall
         other_locks_are_not_recalled
-        recalls_of_a_long_name_are_not_heard
         nothing_but_a_recall_comes_on_the_channel_that_others_know
         recalls_are_heard_again_after_the_connection_has_ended
         process_behind_a_pooler_recalls_and_hears_no_recall;
@@ -51,6 +50,7 @@ fn operations() {
     let topology = Topology {
         configure: |urls, prefix| Config::new(url_of(&urls[0], prefix)).prefix(prefix),
         refuses_far: true,
+        longest_recalled: 1000,
         ..Topology::of("PostgreSQL", Pooled::from(Postgres::start()))
     };
     run(topology, &[SHARED, OWN]);

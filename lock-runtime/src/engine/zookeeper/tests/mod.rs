@@ -42,6 +42,7 @@ fn operations() {
         waiters_hear: false,
         refuses_far: true,
         has_lines: true,
+        longest_recalled: 2048,
         ..Topology::of("ZooKeeper", ZooKeeper::start())
     };
     run(topology, &[SHARED, OWN]);

@@ -1,0 +1,78 @@
+//! Recalling locks that their process may keep.
+
+use crate::engine::event::EngineEvent;
+use crate::engine::request::{Attempt, Claim};
+use crate::engine::tests::peer::Peer;
+use crate::engine::tests::space::Space;
+use crate::limit::Limit;
+use std::time::Duration;
+use tokio::time::sleep;
+
+impl Space {
+    /// Returns a process that hears recalls.
+    pub(crate) async fn listening_peer(&self) -> Peer {
+        let peer = self.peer().await;
+        while !peer.hears_recalls() {
+            sleep(Duration::from_millis(5)).await;
+        }
+        peer
+    }
+}
+
+impl Peer {
+    pub(crate) fn hears_recalls(&self) -> bool {
+        self.engine.hears_recalls(&self.name("row"))
+    }
+
+    /// Acquires a free lock, which this process may keep if it hears when others wait for it.
+    pub(crate) async fn acquire_lazily(&self, key: &str) -> Claim {
+        let attempt = Attempt {
+            is_recallable: true,
+            ..self.attempt(key, Limit::EXCLUSIVE)
+        };
+        self.acquire(&attempt).await.expect("it is free")
+    }
+
+    /// Waits for a recall of that lock; each member of a quorum sends one.
+    async fn until_recalled(&mut self, kept: &Claim) {
+        self.next(|event| match event {
+            EngineEvent::Recalled { name, token } => {
+                (name == kept.name && token == kept.token).then_some(())
+            }
+            _ => None,
+        })
+        .await;
+    }
+}
+
+pub(crate) async fn lock_is_recalled_from_another_process(space: Space) {
+    let (mut keeper, other) = (space.listening_peer().await, space.peer().await);
+    let longest = space.longest_recalled.min(1000) - space.prefix.len();
+    for key in [
+        "row",
+        "a b  c ",
+        "'\"$1; recall",
+        "a\r\n\tb",
+        "\\\0\\\\0",
+        "ä\u{10ffff}",
+        &"k".repeat(longest),
+    ] {
+        let kept = keeper.acquire_lazily(key).await;
+        let waits = other.wait(key).await;
+        keeper.until_recalled(&kept).await;
+        for claim in [&waits, &kept] {
+            keeper.cancel(claim).await;
+            other.cancel(claim).await;
+        }
+    }
+}
+
+/// No recall could name it whole.
+pub(crate) async fn recalls_of_a_long_name_are_not_heard(space: Space) {
+    if space.longest_recalled < usize::MAX {
+        let keeper = space.listening_peer().await;
+        let hears = |length| keeper.engine.hears_recalls(&"k".repeat(length));
+        assert!(hears(space.longest_recalled));
+        assert!(!hears(space.longest_recalled + 1));
+    }
+}
