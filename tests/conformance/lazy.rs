@@ -100,6 +100,33 @@ pub async fn waiter_elsewhere_recalls_a_kept_lock(fixture: Fixture) {
     locks.shutdown().await;
 }
 
+/// One is given back while a call that wants both waits for the other one.
+pub async fn keys_kept_elsewhere_are_recalled_together(fixture: Fixture) {
+    let locks = fixture.another().await;
+    let both = fixture
+        .other()
+        .lock_all(["a", "b"].map(|name| fixture.key(name)));
+    let both = both.ttl(TTL);
+    let guard = both.clone().acquire().await.unwrap();
+    let order: Vec<_> = guard.keys().map(str::to_owned).collect();
+    guard.release().await.unwrap();
+    for key in &order {
+        is_kept(&fixture, &locks, || lazy(&locks, key)).await;
+    }
+    let body = lazy(&locks, &order[0]).acquire().await.unwrap();
+    let watch = Instant::now();
+    let waiter = tokio::spawn(both.acquire());
+    fixture.until_free(&order[1]).await;
+    // Without a recall it would have been given back after a third of its ttl.
+    let took = watch.elapsed();
+    assert!(took < TTL / 4, "{took:?}");
+    assert!(body.is_valid() && !waiter.is_finished());
+    drop(body);
+    let guard = soon(waiter).await.unwrap().unwrap();
+    guard.release().await.unwrap();
+    locks.shutdown().await;
+}
+
 /// Three calls that send nothing are worth a recall.
 pub async fn lock_that_pays_off_is_kept_again_after_a_recall(fixture: Fixture) {
     let (locks, row) = (fixture.another().await, fixture.key("row"));

@@ -320,7 +320,8 @@ pub const CASES: &[Case] = cases! {
             unusual_keys_work
             many_keys_are_held_and_released_at_once;
         lazy:
-            waiter_elsewhere_recalls_a_kept_lock;
+            waiter_elsewhere_recalls_a_kept_lock
+            keys_kept_elsewhere_are_recalled_together;
         lease_loss:
             holder_behind_a_cut_network_is_replaced
             holder_behind_a_silent_network_is_replaced
@@ -431,6 +432,7 @@ pub const TIMED: &[&str] = &[
     "queue::released_lock_reaches_next_process_at_once",
     "min_hold::end_of_min_hold_reaches_next_process_at_once",
     "lazy::waiter_elsewhere_recalls_a_kept_lock",
+    "lazy::keys_kept_elsewhere_are_recalled_together",
     // So does the news that another process waits, before a crowd of local callers is served.
     "queue::waiter_of_other_process_is_served_between_local_waiters",
     // A lock that no caller waits for any more is released before it would end by itself.

@@ -1,6 +1,7 @@
 //! The events that an engine reports without a request.
 
 use crate::engine::error::EngineError;
+use crate::engine::recall::Recall;
 use crate::engine::request::ServerTime;
 use crate::engine::token::Token;
 use std::sync::Arc;
@@ -21,7 +22,7 @@ pub(crate) enum EngineEvent {
     /// A claim that was alone in its queue no longer is.
     MoreWaiters(Token),
     /// Another process waits for a lock that a [recallable](Token::recallable) token of this one holds.
-    Recalled { name: Arc<str>, token: Token },
+    Recalled(Recall),
     /// Another process asks this one for something, as others, too. Anything may be in it.
     Asked(Arc<str>),
     /// Events may have been missed.

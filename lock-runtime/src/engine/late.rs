@@ -121,7 +121,7 @@ answer_requests! {
     own[drain]
 }
 
-answer_operations! { LateEngine: pass[ping views names report reports ask take] }
+answer_operations! { LateEngine: pass[ping views names report reports ask recall take] }
 
 impl Forward for LateEngine {
     fn behind(&self) -> Option<&dyn Engine> {

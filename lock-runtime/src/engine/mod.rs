@@ -30,6 +30,7 @@ pub(crate) mod opening;
 pub(crate) mod operations;
 #[cfg(feature = "postgres")]
 pub(crate) mod postgres;
+pub(crate) mod recall;
 #[cfg(feature = "redis")]
 pub(crate) mod redis;
 pub(crate) mod report_pace;

@@ -136,8 +136,19 @@ pub(crate) struct QueueStatus {
     pub(crate) has_others: bool,
     /// Who is in the way, as far as the reply says.
     pub(crate) holder: Holder,
+    /// The token that holds the lock alone, as far as the reply says.
+    pub(crate) sole: Option<Token>,
+    /// The server, or the engine, has recalled the lock by itself if it may be [kept](Self::keeper).
+    pub(crate) is_recalled: bool,
     /// When the claim asks again, if the engine knows better than its place says.
     pub(crate) poll_in: Option<Duration>,
+}
+
+impl QueueStatus {
+    /// Returns the token from which the claim, whose status this is, recalls the lock.
+    pub(crate) fn keeper(&self, claim: &Claim) -> Option<Token> {
+        self.sole.filter(|it| claim.recalls(self.position, *it))
+    }
 }
 
 /// A point in an engine's own time.

@@ -5,6 +5,7 @@ use crate::engine::answers::declare;
 pub(crate) use crate::engine::background_release::ReleaseSupervisor;
 pub(crate) use crate::engine::error::{EngineError, EngineErrorKind};
 pub(crate) use crate::engine::operations::{Reading, StoredReport, Taken};
+pub(crate) use crate::engine::recall::Recall;
 pub(crate) use crate::engine::request::{
     Acquired, Attempt, Claim, EngineFuture, EnqueueReply, ServerTime,
 };
@@ -111,6 +112,11 @@ declare! {
     /// [`EngineEvent::Asked`](crate::engine::event::EngineEvent), the own one too. One may receive it several
     /// times, and those whose connection is broken do not. It has no NUL.
     fn ask<'a>(text: &'a str; deadline: Instant) -> ();
+
+    /// Recalls locks from a process that may keep them, which receives each, if it
+    /// [hears](crate::engine::traits::Engine::hears_recalls) of it, as
+    /// [`EngineEvent::Recalled`](crate::engine::event::EngineEvent). An engine without recalls does nothing.
+    fn recall<'a>(from: ProcessId, recalls: &'a [Recall]; deadline: Instant) -> () = Ok(());
 
     /// Takes the lock from the holder with that token, for good: no request of that token that comes later
     /// acquires it again, and the first in the queue may enter. Draws a fencing token that is greater than

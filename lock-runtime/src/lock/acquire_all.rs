@@ -1,10 +1,12 @@
 //! Acquires several locks under one bound, in an order that all clients share: those that are free with one
 //! request to each server.
 
+use crate::engine::recall::Recall;
 use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::gathering::Gathering;
 use crate::lock::handoff::HoldGuard;
+use crate::util::first_of::first_of;
 use crate::util::join_all::join_all;
 use crate::util::time::{deadline_in, now};
 use std::sync::Arc;
@@ -66,12 +68,49 @@ async fn gather(
     deadline: Instant,
     gathering: &Gathering,
 ) -> Result<(), LockError> {
-    while let Some(count) = gathering.count()
-        && let Some((call, rest)) = calls.get(count..).and_then(<[_]>::split_first)
-    {
-        acquire_next(call, rest, deadline, gathering).await?;
+    let acquires = async {
+        while let Some(count) = gathering.count()
+            && let Some((call, rest)) = calls.get(count..).and_then(<[_]>::split_first)
+        {
+            acquire_next(call, rest, deadline, gathering).await?;
+        }
+        Ok(())
+    };
+    match first_of(acquires, recall_rest(calls, gathering)).await {
+        Ok(acquired) => acquired,
+        // They have been withdrawn.
+        Err(()) => Ok(()),
     }
-    Ok(())
+}
+
+/// Whenever the call waits for a lock that another process may keep, recalls those behind it from there, too:
+/// they would be recalled one after the other. Ends with the locks.
+async fn recall_rest(calls: &[Acquire], gathering: &Gathering) {
+    let Some(first) = calls.first() else {
+        return;
+    };
+    let (context, mut keepers) = (&first.inner.context, Vec::new());
+    let mut sent = first.inner.queues.recalls.sent.subscribe();
+    while sent.changed().await.is_ok() {
+        let Some(keeper) = sent.borrow_and_update().filter(|it| !keepers.contains(it)) else {
+            continue;
+        };
+        let Some(count) = gathering.count() else {
+            return;
+        };
+        let behind = calls.iter().skip(count + 1);
+        let recalls = behind.map(|call| Recall {
+            name: call.name.clone(),
+            token: None,
+        });
+        let recalls: Vec<_> = recalls.collect();
+        if !recalls.is_empty() {
+            let deadline = deadline_in(context.command_timeout);
+            // Each that is lost is recalled by itself once it is waited for.
+            let _ = context.engine.recall(keeper, &recalls, deadline).await;
+        }
+        keepers.push(keeper);
+    }
 }
 
 /// Acquires the next lock, and in the same request those behind it that are on the same server and free.

@@ -66,7 +66,7 @@ impl ClaimEvents {
             EngineEvent::MoreWaiters(token) => (token, ClaimEvent::MoreWaiters),
             // Concerns no particular claim.
             EngineEvent::Asked(_)
-            | EngineEvent::Recalled { .. }
+            | EngineEvent::Recalled(_)
             | EngineEvent::Resubscribed
             | EngineEvent::ConnectionBroken(..)
             | EngineEvent::MasterChanged

@@ -146,8 +146,8 @@ impl ManagerInner {
     fn on_event(&self, event: EngineEvent) {
         let telemetry = &self.context.telemetry;
         match &event {
-            EngineEvent::Recalled { name, token } => {
-                return on_recalled(&self.context, &self.queues, name, *token);
+            EngineEvent::Recalled(recall) => {
+                return on_recalled(&self.context, &self.queues, recall);
             }
             EngineEvent::Asked(text) => return on_asked(&self.shared, text),
             EngineEvent::Resubscribed => {

@@ -1,12 +1,13 @@
 //! What this process knows of the locks that others have recalled.
 
 use crate::engine::token::Token;
+use crate::process::ProcessId;
 use crate::util::sync::Mutex;
 use crate::util::time::now;
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
 /// The greatest number of early recalls that are remembered. Those beyond it come again as long as others
@@ -23,6 +24,8 @@ pub(crate) struct Recalls {
     early: Mutex<VecDeque<Token>>,
     /// Until when the locks of these names are not kept again.
     names: Mutex<HashMap<Arc<str>, Instant>>,
+    /// The process from which this one has recalled a lock last.
+    pub(crate) sent: watch::Sender<Option<ProcessId>>,
     /// Notified of every recall.
     pub(crate) arrived: Notify,
 }

@@ -3,16 +3,16 @@
 //! Connections, renewals and background releases run here, so that a lock survives the runtime that acquired
 //! it, and a body that blocks its thread.
 
+use crate::util::first_of::first_of;
 use crate::util::panics::{catch, caught, contain};
 use crate::util::sync::Mutex;
 use crate::util::time::{Sleep, Timeout, deadline_in, sleep_until, timeout_at};
 use once_cell::sync::OnceCell;
-use std::future::{Future, poll_fn};
+use std::future::Future;
 use std::panic::resume_unwind;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
-use std::task::Poll;
 use std::time::Duration;
 use tokio::runtime::{Builder, EnterGuard, Handle};
 use tokio::sync::{Notify, oneshot};
@@ -132,14 +132,10 @@ impl IoThread {
         let (mut caller, output) = oneshot::channel();
         self.runtime.spawn_blocking(move || {
             let run = async {
-                let mut work = pin!(begin());
-                let until_caller_leaves = poll_fn(|context| match caller.poll_closed(context) {
-                    Poll::Ready(()) => Poll::Ready(None),
-                    Poll::Pending => work.as_mut().poll(context).map(Some),
-                });
-                until_caller_leaves.await
+                let work = begin();
+                first_of(caller.closed(), work).await
             };
-            if let Some(Some(output)) = contain(|| self.runtime.block_on(run)) {
+            if let Some(Err(output)) = contain(|| self.runtime.block_on(run)) {
                 let _ = caller.send(output);
             }
         });

@@ -4,6 +4,7 @@ pub(crate) mod backoff;
 pub(crate) mod block_on;
 pub(crate) mod clock;
 pub(crate) mod count;
+pub(crate) mod first_of;
 pub(crate) mod inbox;
 pub(crate) mod io_thread;
 pub(crate) mod join_all;

@@ -104,7 +104,7 @@ answer_requests! {
     FaultyEngine: pass[acquire enqueue cancel release renew fencing_token downgrade]
 }
 
-answer_operations! { FaultyEngine: pass[ping views names report reports ask take] }
+answer_operations! { FaultyEngine: pass[ping views names report reports ask recall take] }
 
 impl Forward for FaultyEngine {
     fn behind(&self) -> Option<&dyn Engine> {

@@ -43,24 +43,16 @@ pub(crate) enum Place {
 }
 
 impl Place {
-    /// Returns the number of waiters ahead of one that waits, and the token that holds the lock alone.
-    pub(crate) fn sole_holder(&self) -> Option<(u64, Token)> {
-        match self {
-            &Place::Waits { ahead, sole, .. } => Some((ahead, sole?)),
-            Place::Holds => None,
-        }
-    }
-
     /// Returns the reply to a claim that waits.
     pub(crate) fn status(self, server_time: ServerTime) -> QueueStatus {
-        let (position, has_others, holder) = match self {
-            Place::Holds => (0, false, Holder::default()),
+        let (position, has_others, holder, sole) = match self {
+            Place::Holds => (0, false, Holder::default(), None),
             Place::Waits {
                 ahead,
                 has_others,
                 holder,
-                ..
-            } => (ahead, has_others, holder),
+                sole,
+            } => (ahead, has_others, holder, sole),
         };
         QueueStatus {
             server_time,
@@ -68,6 +60,8 @@ impl Place {
             position,
             has_others,
             holder,
+            sole,
+            is_recalled: false,
             poll_in: None,
         }
     }

@@ -1,6 +1,7 @@
 //! The messages that a server or another client sends to the channel of a process.
 
 use crate::engine::event::{EngineEvent, Grant};
+use crate::engine::recall::Recall;
 use crate::engine::request::ServerTime;
 use crate::engine::token::Token;
 use std::time::Duration;
@@ -24,11 +25,9 @@ impl Dialect {
             _ => {}
         }
         if kind == "recall" {
-            let (token, name) = rest.split_once(' ')?;
-            return Some(EngineEvent::Recalled {
-                name: (self.name)(name).into(),
-                token: Token::parse(token)?,
-            });
+            let Recall { name, token } = Recall::parse(rest)?;
+            let name = (self.name)(&name).into();
+            return Some(EngineEvent::Recalled(Recall { name, token }));
         }
         let mut words = rest.splitn(4, ' ');
         let token = Token::parse(words.next()?)?;
@@ -49,7 +48,7 @@ impl Dialect {
     /// whoever sent a grant could give a lock to two holders.
     pub(crate) fn parse_recall(&self, message: &str) -> Option<EngineEvent> {
         let event = self.parse(message)?;
-        matches!(event, EngineEvent::Recalled { .. }).then_some(event)
+        matches!(event, EngineEvent::Recalled(_)).then_some(event)
     }
 }
 

@@ -10,5 +10,4 @@ pub(crate) mod line;
 pub(crate) mod message;
 pub(crate) mod pace;
 #[cfg(any(feature = "etcd", feature = "store", feature = "zookeeper"))]
-pub(crate) mod recalling;
 pub(crate) mod upkeep;

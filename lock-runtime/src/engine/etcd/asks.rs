@@ -1,7 +1,5 @@
 //! What one process asks of all others, or recalls from one: a key that they watch.
 
-use crate::engine::common::line::Place;
-use crate::engine::common::recalling::recalled;
 use crate::engine::error::EngineError;
 use crate::engine::etcd::EtcdEngine;
 use crate::engine::etcd::keys::Keys;
@@ -9,9 +7,9 @@ use crate::engine::etcd::lock::core::Core;
 use crate::engine::etcd::wire::messages::{WatchCancel, WatchCommand, WatchCreate, WatchResponse};
 use crate::engine::event::EngineEvent;
 use crate::engine::operations::beginning;
-use crate::engine::request::Claim;
+use crate::engine::recall::Recall;
 use crate::process::ProcessId;
-use crate::util::time::now;
+use crate::util::join_all::join_all;
 use prost::bytes::Bytes;
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -41,26 +39,28 @@ impl EtcdEngine {
         let text = Bytes::copy_from_slice(text.as_bytes());
         self.core.run(deadline, |core| core.ask(text)).await
     }
+
+    /// Each is a change of its own of the key that the process watches.
+    pub(crate) async fn recall(
+        &self,
+        from: ProcessId,
+        recalls: &[Recall],
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        let puts = recalls.iter().map(|it| {
+            let (key, text) = (self.core.keys.recalls(from), it.to_string().into());
+            self.core.run(deadline, |core| async move {
+                core.put_in_epoch(key, text).await
+            })
+        });
+        join_all(puts).await.into_iter().collect()
+    }
 }
 
 impl Core {
     /// Sends a text to all processes. Its key is of no use from then on, and ends with the epoch.
     pub(crate) async fn ask(self: Arc<Self>, text: Bytes) -> Result<(), EngineError> {
         self.put_in_epoch(self.keys.asks(), text).await
-    }
-
-    /// Recalls the lock from the one that holds it alone, if it is time for that.
-    pub(crate) fn recall(self: &Arc<Self>, claim: &Claim, place: &Place) {
-        if let Some((ahead, holder)) = place.sole_holder()
-            && let Some(text) = self.recalling.text(claim, ahead, holder, now())
-        {
-            let core = self.clone();
-            self.client.io.spawn_detached(async move {
-                let key = core.keys.recalls(holder.process());
-                // Whoever still waits recalls again.
-                let _ = core.put_in_epoch(key, text.into()).await;
-            });
-        }
     }
 
     /// Passes on what others ask. Returns `false` if another watch reports something.
@@ -73,7 +73,7 @@ impl Core {
         for entry in written.filter_map(|event| event.kv.as_ref()) {
             let text = beginning(&entry.value);
             let event = match is_recall {
-                true => recalled(&text),
+                true => Recall::parse(&text).map(EngineEvent::Recalled),
                 false => Some(EngineEvent::Asked(text)),
             };
             event.into_iter().for_each(|event| (self.handler)(event));

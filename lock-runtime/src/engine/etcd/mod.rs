@@ -52,7 +52,7 @@ answer_requests! {
     EtcdEngine: own[acquire enqueue cancel release renew fencing_token downgrade drain]
 }
 
-answer_operations! { EtcdEngine: own[ping views names report reports ask take] }
+answer_operations! { EtcdEngine: own[ping views names report reports ask recall take] }
 
 impl Engine for EtcdEngine {
     fn in_one_request(&self, name: &str, other: &str) -> bool {

@@ -13,6 +13,7 @@ use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::store::{Holder, State, Store, Waiter, notify_front, wake_before};
+use crate::engine::recall::Recall;
 use crate::engine::request::{
     Acquired, Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime,
 };
@@ -20,6 +21,7 @@ use crate::engine::requests::{Requests, answer_operations};
 use crate::engine::timeouts::{MAX_SILENCE, WAITER_TTL, WAKE_TTL};
 use crate::engine::token::{Draw, Token};
 use crate::engine::traits::Engine;
+use crate::process::ProcessId;
 use crate::util::clock::{Clock, Timestamp};
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,19 +71,21 @@ impl MemoryEngine {
         acquires
     }
 
-    fn enqueue(&self, claim: &Claim) -> EnqueueReply {
-        let reply = self.enter_queue(claim);
-        if let EnqueueReply::Queued(status) = &reply
-            && let Some((token, keeper)) = self.store.keeper(claim)
-            && claim.recalls(status.position, token)
-        {
-            let name = claim.name.clone();
-            keeper(EngineEvent::Recalled { name, token });
+    async fn recall(
+        &self,
+        _: ProcessId,
+        recalls: &[Recall],
+        _: Instant,
+    ) -> Result<(), EngineError> {
+        for recall in recalls {
+            if let Some(keeper) = self.store.keeper(&recall.name) {
+                keeper(EngineEvent::Recalled(recall.clone()));
+            }
         }
-        reply
+        Ok(())
     }
 
-    fn enter_queue(&self, claim: &Claim) -> EnqueueReply {
+    fn enqueue(&self, claim: &Claim) -> EnqueueReply {
         let (mut state, now) = self.store.lock();
         let (name, limit) = (&claim.name, claim.token.limit());
         if state.taken.contains_key(&claim.token) {
@@ -141,6 +145,8 @@ impl MemoryEngine {
             position: place.unwrap_or(queue.len() - 1) as u64,
             has_others: queue.len() > 1,
             holder: holder.map(Token::holder).unwrap_or_default(),
+            sole: holder,
+            is_recalled: false,
             poll_in: None,
         })
     }
@@ -309,7 +315,7 @@ impl Requests for MemoryEngine {
     }
 }
 
-answer_operations! { MemoryEngine: own[ping views names report reports ask take] }
+answer_operations! { MemoryEngine: own[ping views names report reports ask recall take] }
 
 impl Engine for MemoryEngine {
     fn in_one_request(&self, _name: &str, _other: &str) -> bool {

@@ -89,9 +89,9 @@ impl Store {
     }
 
     /// See [`State::keeper`]. The handler must be called without the mutex: it may release the lock at once.
-    pub(crate) fn keeper(&self, claim: &Claim) -> Option<(Token, EventHandler)> {
+    pub(crate) fn keeper(&self, name: &str) -> Option<EventHandler> {
         let (mut state, now) = self.lock();
-        state.keeper(claim, now)
+        state.keeper(name, now)
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
@@ -184,16 +184,12 @@ impl State {
         ours
     }
 
-    /// Returns the token that holds the lock alone, and the handler to call that recalls it.
-    pub(crate) fn keeper(
-        &mut self,
-        claim: &Claim,
-        now: Timestamp,
-    ) -> Option<(Token, EventHandler)> {
-        let [holder] = self.holders(&claim.name, now) else {
-            return None;
-        };
-        Some((holder.token?, holder.keeper.clone()?))
+    /// Returns the handler to call that recalls the lock from the one that holds it alone.
+    fn keeper(&mut self, name: &str, now: Timestamp) -> Option<EventHandler> {
+        match self.holders(name, now) {
+            [holder] => holder.keeper.clone(),
+            _ => None,
+        }
     }
 
     pub(crate) fn queue(&mut self, name: &Arc<str>) -> &mut VecDeque<Waiter> {

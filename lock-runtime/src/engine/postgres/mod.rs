@@ -46,7 +46,7 @@ answer_requests! {
     PostgresEngine: own[acquire enqueue cancel release renew fencing_token prove downgrade]
 }
 
-answer_operations! { PostgresEngine: own[ping views names report reports ask take] }
+answer_operations! { PostgresEngine: own[ping views names report reports ask recall take] }
 
 impl Engine for PostgresEngine {
     fn in_one_request(&self, _name: &str, _other: &str) -> bool {

@@ -52,7 +52,7 @@ answer_requests! {
     own[acquire enqueue cancel release renew fencing_token raise_fencing_token downgrade]
 }
 
-answer_operations! { RedisEngine: own[ping views names report reports ask take] }
+answer_operations! { RedisEngine: own[ping views names report reports ask recall take] }
 
 impl Engine for RedisEngine {
     fn in_one_request(&self, name: &str, other: &str) -> bool {

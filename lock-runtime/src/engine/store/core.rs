@@ -1,6 +1,5 @@
 //! What all parts of the engine share.
 
-use crate::engine::common::recalling::Recalling;
 use crate::engine::event::EventHandler;
 use crate::engine::store::batches::Batches;
 use crate::engine::store::database::Database;
@@ -40,7 +39,6 @@ pub(crate) struct Core {
     pub(crate) errands: Batches<Errand, Reply>,
     /// Texts that this process is about to leave for others.
     pub(crate) texts: Batches<Arc<str>, ()>,
-    pub(crate) recalling: Recalling,
     /// Where the bell rings, too, once this process may keep locks.
     pub(crate) recalls: OnceLock<mpsc::Sender<()>>,
 }

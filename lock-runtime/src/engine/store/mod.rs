@@ -60,7 +60,7 @@ answer_requests! {
     StoreEngine: own[acquire enqueue cancel release renew fencing_token raise_fencing_token prove downgrade]
 }
 
-answer_operations! { StoreEngine: own[ping views names report reports ask take] }
+answer_operations! { StoreEngine: own[ping views names report reports ask recall take] }
 
 impl Engine for StoreEngine {
     fn validate(&self, key: &str, options: &LockOptions) -> Result<(), LockError> {

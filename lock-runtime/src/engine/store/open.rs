@@ -1,6 +1,5 @@
 //! Opens the engine on a store.
 
-use crate::engine::common::recalling::Recalling;
 use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::store::StoreEngine;
 use crate::engine::store::batches::Batches;
@@ -37,7 +36,6 @@ pub(crate) async fn open(
         hearing: Hearing::default(),
         errands: Batches::default(),
         texts: Batches::default(),
-        recalling: Recalling::default(),
         recalls: OnceLock::new(),
     });
     let engine = StoreEngine {

@@ -1,19 +1,21 @@
 //! Recalls: a waiter that finds a recallable token leaves a text for its process, and rings.
 
-use crate::engine::common::recalling::recalled;
 use crate::engine::error::EngineError;
 use crate::engine::event::EngineEvent;
-use crate::engine::request::Claim;
+use crate::engine::recall::Recall;
+use crate::engine::store::StoreEngine;
 use crate::engine::store::core::Core;
 use crate::engine::store::hearing::COVERED;
-use crate::engine::store::record::Record;
 use crate::engine::store::texts::Texts;
-use crate::util::time::{deadline_in, now, sleep_until};
+use crate::process::ProcessId;
+use crate::util::join_all::join_all;
+use crate::util::time::{deadline_in, sleep_until};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::time::Instant;
 
-/// How long one recall may take, and how long its reading.
+/// How long one reading may take.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 impl Core {
@@ -32,32 +34,14 @@ impl Core {
         bells.hears()
     }
 
-    /// Recalls the lock from the one that holds it alone, if it is time for that.
-    pub(crate) fn recall(self: &Arc<Self>, claim: &Claim, ahead: usize, record: &Record) {
-        let [holder] = &record.holders[..] else {
-            return;
-        };
-        let holder = holder.token;
-        let Some(text) = self.recalling.text(claim, ahead as u64, holder, now()) else {
-            return;
-        };
-        let core = self.clone();
-        self.io.spawn_detached(async move {
-            let name = core.keys.recalls(holder.process()).into();
-            let left = core.leave(&name, text.into(), deadline_in(PATIENCE));
-            if left.await.is_ok() {
-                core.ring_for(holder);
-            }
-        });
-    }
-
     /// Reports what others have recalled. What is reported twice does no harm.
     async fn read_recalls(&self) -> Result<(), EngineError> {
         let name = self.keys.recalls(self.process);
         let deadline = deadline_in(PATIENCE);
         let loaded = self.look(&name, deadline).await?;
         for text in Texts::read(&loaded).last {
-            recalled(&text)
+            Recall::parse(&text)
+                .map(EngineEvent::Recalled)
                 .into_iter()
                 .for_each(|event| (self.handler)(event));
         }
@@ -65,6 +49,25 @@ impl Core {
             self.replace(&name, Some(version), None, deadline).await?;
         }
         Ok(())
+    }
+}
+
+impl StoreEngine {
+    /// A process that keeps locks hears bells.
+    pub(crate) async fn recall(
+        &self,
+        from: ProcessId,
+        recalls: &[Recall],
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        let Some(bells) = self.core.store.bells() else {
+            return Ok(());
+        };
+        let name = self.core.keys.recalls(from).into();
+        let texts = recalls.iter().map(|it| it.to_string().into());
+        let left = texts.map(|text| self.core.leave(&name, text, deadline));
+        let left: Result<(), EngineError> = join_all(left).await.into_iter().collect();
+        left.inspect(|()| bells.ring(&from.to_string()))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::engine::background_release::{ReleaseSupervisor, Unused};
 use crate::engine::error::EngineErrorKind;
 use crate::engine::event::EngineEvent;
 use crate::engine::operations::{Reading, StoredReport, Taken};
+use crate::engine::recall::Recall;
 use crate::engine::request::{Acquired, Attempt, Claim, EngineFuture, EnqueueReply};
 use crate::engine::token::Token;
 use crate::engine::traits::Engine;
@@ -158,8 +159,19 @@ impl Peer {
         claim
     }
 
+    /// Enters the queue, and recalls the lock as a call does.
     pub(crate) async fn enter(&self, claim: &Claim) -> EnqueueReply {
-        sent(|| self.engine.enqueue(claim, None, soon())).await
+        let reply = sent(|| self.engine.enqueue(claim, None, soon())).await;
+        if let EnqueueReply::Queued(status) = &reply
+            && let Some(keeper) = status.keeper(claim).filter(|_| !status.is_recalled)
+        {
+            let recalls = [Recall {
+                name: claim.name.clone(),
+                token: Some(keeper),
+            }];
+            sent(|| self.engine.recall(keeper.process(), &recalls, soon())).await;
+        }
+        reply
     }
 
     /// Acquires a lock that is free, under that claim.

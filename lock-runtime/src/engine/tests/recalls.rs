@@ -1,6 +1,7 @@
 //! Recalling locks that their process may keep.
 
 use crate::engine::event::EngineEvent;
+use crate::engine::recall::Recall;
 use crate::engine::request::{Attempt, Claim};
 use crate::engine::tests::peer::Peer;
 use crate::engine::tests::space::Space;
@@ -36,8 +37,8 @@ impl Peer {
     /// Waits for a recall of that lock; each member of a quorum sends one.
     async fn until_recalled(&mut self, kept: &Claim) {
         self.next(|event| match event {
-            EngineEvent::Recalled { name, token } => {
-                (name == kept.name && token == kept.token).then_some(())
+            EngineEvent::Recalled(Recall { name, token }) => {
+                (name == kept.name && token == Some(kept.token)).then_some(())
             }
             _ => None,
         })

@@ -5,21 +5,20 @@
 //! identity of its own, and a process that is notified reads all of them, with the next watch: those that it
 //! has not read before are new.
 
-use crate::engine::common::line::Place;
-use crate::engine::common::recalling::recalled;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EngineEvent;
-use crate::engine::request::Claim;
+use crate::engine::recall::Recall;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::conn::batch::in_flight::Watcher;
-use crate::engine::zookeeper::conn::session::Session;
 use crate::engine::zookeeper::lock::claims::Claims;
 use crate::engine::zookeeper::lock::read::data;
 use crate::engine::zookeeper::recent::{add, create, texts};
 use crate::engine::zookeeper::wire::error::Failure;
 use crate::engine::zookeeper::wire::request::NodeKind;
+use crate::process::ProcessId;
 use crate::util::backoff::Backoff;
-use crate::util::time::{deadline_in, now, sleep_until};
+use crate::util::time::{deadline_in, sleep_until};
+use std::fmt;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
@@ -38,7 +37,7 @@ impl ZooKeeperEngine {
             let words = format!("what is asked is longer than {MAX_ASK} bytes");
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
         }
-        let ask = format!("{} {text}", Uuid::new_v4().simple());
+        let ask = [identified(text)];
         let claims = self.claims.clone();
         let session = claims.sessions.of(self.default_ttl);
         let asked = async move {
@@ -56,6 +55,20 @@ impl ZooKeeperEngine {
         self.claims.run(deadline, asked).await
     }
 
+    /// A process that does not listen has no node.
+    pub(crate) async fn recall(
+        &self,
+        from: ProcessId,
+        recalls: &[Recall],
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        let texts: Vec<_> = recalls.iter().map(identified).collect();
+        let session = self.claims.sessions.of(self.default_ttl);
+        let path = self.claims.paths.recalls(from);
+        let added = async move { add(&session, &path, &texts, deadline).await.map(drop) };
+        self.claims.run(deadline, added).await
+    }
+
     pub(crate) fn begin_to_listen(&self) {
         self.asks.get_or_init(|| {
             let path = self.claims.paths.asks();
@@ -69,7 +82,9 @@ impl ZooKeeperEngine {
     pub(crate) fn listens_for_recalls(&self) -> bool {
         let hears = self.recalls.get_or_init(|| {
             let path = self.claims.paths.recalls(self.process);
-            self.hear(path, NodeKind::Ephemeral, recalled)
+            self.hear(path, NodeKind::Ephemeral, |text| {
+                Recall::parse(text).map(EngineEvent::Recalled)
+            })
         });
         hears.load(Ordering::Relaxed)
     }
@@ -91,21 +106,9 @@ impl ZooKeeperEngine {
     }
 }
 
-impl Claims {
-    /// Recalls the lock from the one that holds it alone, if it is time for that.
-    pub(crate) fn recall(self: &Arc<Self>, session: &Arc<Session>, claim: &Claim, place: &Place) {
-        if let Some((ahead, holder)) = place.sole_holder()
-            && let Some(text) = self.recalling.text(claim, ahead, holder, now())
-        {
-            let (session, path) = (session.clone(), self.paths.recalls(holder.process()));
-            let deadline = deadline_in(self.command_timeout);
-            let text = format!("{} {text}", Uuid::new_v4().simple());
-            // Whoever still waits recalls again. A process that does not listen has no node.
-            self.io.spawn_detached(async move {
-                let _ = add(&session, &path, &text, deadline).await;
-            });
-        }
-    }
+/// Returns the text behind an identity of its own.
+fn identified(text: impl fmt::Display) -> String {
+    format!("{} {text}", Uuid::new_v4().simple())
 }
 
 /// Returns the event of a text.

@@ -63,7 +63,7 @@ answer_requests! {
     ZooKeeperEngine: own[acquire enqueue cancel release renew fencing_token downgrade drain]
 }
 
-answer_operations! { ZooKeeperEngine: own[ping views names report reports ask take] }
+answer_operations! { ZooKeeperEngine: own[ping views names report reports ask recall take] }
 
 impl Engine for ZooKeeperEngine {
     fn release_in_background(&self, release: BackgroundRelease) -> Result<(), BackgroundRelease> {

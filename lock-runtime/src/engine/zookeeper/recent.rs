@@ -24,11 +24,11 @@ pub(crate) fn texts(data: &[u8]) -> Vec<String> {
     texts
 }
 
-/// Returns the data with that text as the last one, and without the first ones if there are too many.
-fn with(data: &[u8], text: &str) -> Vec<u8> {
+/// Returns the data with those texts as the last ones, and without the first ones if there are too many.
+fn with(data: &[u8], added: &[String]) -> Vec<u8> {
     let mut texts = texts(data);
-    texts.retain(|other| other != text);
-    texts.push(text.to_owned());
+    texts.retain(|other| !added.contains(other));
+    texts.extend_from_slice(added);
     let (mut bytes, mut kept) = (4, 0);
     for text in texts.iter().rev().take(MAX_TEXTS) {
         bytes += 4 + text.len();
@@ -43,11 +43,11 @@ fn with(data: &[u8], text: &str) -> Vec<u8> {
     written.body()
 }
 
-/// Adds a text to the node, if there is one. Returns what the server says of that.
+/// Adds texts to the node, if there is one. Returns what the server says of that.
 pub(crate) async fn add(
     session: &Session,
     path: &str,
-    text: &str,
+    texts: &[String],
     deadline: Instant,
 ) -> Result<Stat, Failure> {
     let mut backoff = Backoff::new(Duration::from_millis(2), Duration::from_millis(100));
@@ -63,7 +63,7 @@ pub(crate) async fn add(
         };
         let write = Request::SetData {
             path: path.to_owned(),
-            data: with(&data, text),
+            data: with(&data, texts),
             version: Some(stat.version),
         };
         match session.request(write, deadline).await {
@@ -106,23 +106,23 @@ mod tests {
     fn the_last_texts_are_kept() {
         let mut data = Vec::new();
         for n in 0..2000 {
-            data = with(&data, &n.to_string());
+            data = with(&data, &[n.to_string()]);
             assert!(data.len() <= MAX_BYTES);
         }
         let kept = texts(&data);
         assert_eq!(kept.len(), MAX_TEXTS);
         assert_eq!(kept.last().map(String::as_str), Some("1999"));
-        data = with(&data, "1999");
+        data = with(&data, &["1999".into()]);
         assert_eq!(texts(&data), kept, "a text that is added again");
     }
 
     #[test]
     fn a_long_text_takes_the_place_of_others() {
-        let mut data = with(&with(&[], "one"), "\0two\n");
+        let mut data = with(&[], &["one".into(), "\0two\n".into()]);
         assert_eq!(texts(&data), ["one", "\0two\n"]);
-        data = with(&data, &"x".repeat(MAX_BYTES - 12));
+        data = with(&data, &["x".repeat(MAX_BYTES - 12)]);
         assert_eq!(texts(&data).len(), 1);
-        data = with(&data, &"x".repeat(MAX_BYTES));
+        data = with(&data, &["x".repeat(MAX_BYTES)]);
         assert_eq!(texts(&data), [""; 0]);
     }
 
@@ -136,7 +136,7 @@ mod tests {
             &[0, 0, 0, 1, 0, 0, 0, 1, 0xff],
         ] {
             assert_eq!(texts(garbage), [""; 0]);
-            assert_eq!(texts(&with(garbage, "ask")), ["ask"]);
+            assert_eq!(texts(&with(garbage, &["ask".into()])), ["ask"]);
         }
     }
 }

@@ -5,6 +5,7 @@
 
 mod delivery;
 mod poll_interval;
+mod recalling;
 mod server_queue;
 
 use crate::engine::error::EngineError;

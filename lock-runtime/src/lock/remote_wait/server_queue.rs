@@ -2,6 +2,7 @@
 
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::lease::Lease;
+use crate::engine::recall::Recall;
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::retry::Retry;
 use crate::engine::timeouts::{GRANT_TTL, WAITER_TTL};
@@ -11,6 +12,7 @@ use crate::lock::claim_events::ClaimEvent;
 use crate::lock::inner::ManagerInner;
 use crate::lock::processes::read_processes;
 use crate::lock::remote_wait::poll_interval::{FRONT_POLL, next_poll_delay};
+use crate::lock::remote_wait::recalling::Recalling;
 use crate::lock::remote_wait::{RemoteWait, WaitOutcome};
 use crate::util::backoff::{Backoff, fraction};
 use crate::util::clock::Timestamp;
@@ -38,6 +40,7 @@ impl RemoteWait {
             last_reply: now(),
             anchor: None,
             holder: Holder::default(),
+            recalling: Recalling::default(),
         };
         wait.run().await
     }
@@ -56,6 +59,7 @@ struct ClaimWait<'a> {
     /// The server's time in the last reply, and when its request was sent.
     anchor: Option<(Timestamp, ServerTime)>,
     holder: Holder,
+    recalling: Recalling,
 }
 
 impl ClaimWait<'_> {
@@ -150,12 +154,36 @@ impl ClaimWait<'_> {
             self.holder = status.holder.clone();
             queues.set_remote_holder(name, *limit, self.holder.clone());
         }
+        self.recall(&status);
         self.learn_of_holder();
         self.last_reply = now();
         if let Some(pause) = status.poll_in {
             return pause;
         }
         next_poll_delay(&status, &mut self.front_poll)
+    }
+
+    /// Recalls the lock from the process that may keep it, if it is time for that.
+    fn recall(&mut self, status: &QueueStatus) {
+        let Some(keeper) = status.keeper(self.claim) else {
+            return;
+        };
+        let ManagerInner {
+            context, queues, ..
+        } = self.inner;
+        queues.recalls.sent.send_replace(Some(keeper.process()));
+        if !status.is_recalled && self.recalling.is_due(keeper, now()) {
+            let recall = Recall {
+                name: self.claim.name.clone(),
+                token: Some(keeper),
+            };
+            let (process, deadline) = (keeper.process(), deadline_in(context.command_timeout));
+            let engine = context.engine.clone();
+            context.io.spawn_detached(async move {
+                // Whoever still waits recalls again.
+                let _ = engine.recall(process, &[recall], deadline).await;
+            });
+        }
     }
 
     /// Finds out, in the background, who has been in the way for long.

@@ -67,7 +67,7 @@ impl DelayedEngine {
     }
 }
 
-answer_operations! { DelayedEngine: pass[ping views] }
+answer_operations! { DelayedEngine: pass[ping views recall] }
 
 impl Requests for DelayedEngine {
     fn acquire<'a>(

@@ -54,7 +54,7 @@ impl Server {
     /// Starts a process that misses recalls, since its subscription ends, and is made anew.
     pub(super) fn process_that_misses_recalls(&self) -> Arc<Process> {
         self.process_by(DelayedEngine::new, |news| match news {
-            EngineEvent::Recalled { .. } if coin_flip() => EngineEvent::Resubscribed,
+            EngineEvent::Recalled(_) if coin_flip() => EngineEvent::Resubscribed,
             news => news,
         })
     }

@@ -4,13 +4,12 @@
 use crate::engine::etcd::wire::error::Failure;
 use crate::engine::etcd::wire::messages::{TxnRequest, TxnResponse};
 use crate::engine::etcd::wire::txn;
+use crate::util::first_of::first_of;
 use crate::util::sync::{Mutex, MutexGuard};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::collections::HashSet;
-use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
-use std::task::Poll;
+use std::future::Future;
 use tokio::sync::oneshot;
 
 /// The greatest number of transactions in one: servers allow 128 operations, and those of the parts count,
@@ -81,19 +80,6 @@ impl Batch {
         };
         waiting.extract_if(.., fits).collect()
     }
-}
-
-/// Waits for the future, or for the other if that is ready first.
-async fn first_of<A: Future + Unpin, B: Future>(
-    mut one: A,
-    other: B,
-) -> Result<A::Output, B::Output> {
-    let mut other = pin!(other);
-    poll_fn(|context| match Pin::new(&mut one).poll(context) {
-        Poll::Ready(output) => Poll::Ready(Ok(output)),
-        Poll::Pending => other.as_mut().poll(context).map(Err),
-    })
-    .await
 }
 
 async fn send_together<S>(parts: Vec<Part>, send: &impl Fn(TxnRequest) -> S)

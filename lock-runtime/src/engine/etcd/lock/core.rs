@@ -2,7 +2,6 @@
 //! connection carries out.
 
 use crate::engine::common::claim_table::end_expired;
-use crate::engine::common::recalling::Recalling;
 use crate::engine::common::upkeep::Kept;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::etcd::conn::client::Client;
@@ -40,7 +39,6 @@ pub(crate) struct Core {
     pub(crate) handler: EventHandler,
     pub(crate) own_report: OwnReport,
     pub(crate) process: ProcessId,
-    pub(crate) recalling: Recalling,
     /// The server has accepted the watch of recalls.
     pub(crate) hears_recalls: Arc<AtomicBool>,
 }
@@ -98,7 +96,6 @@ impl Core {
             handler,
             own_report: OwnReport::default(),
             process,
-            recalling: Recalling::default(),
             hears_recalls,
         });
         let (table, weak) = (core.claims.table.clone(), Arc::downgrade(&core));

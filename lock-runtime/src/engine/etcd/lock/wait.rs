@@ -145,7 +145,6 @@ impl Core {
                 open.then_some(EnqueueReply::AlreadyHeld(claim.ttl))
             }
             Known::Waits(place) => {
-                self.recall(claim, &place);
                 let server_time = ServerTime(now.elapsed_since(self.started));
                 Some(EnqueueReply::Queued(place.status(server_time)))
             }

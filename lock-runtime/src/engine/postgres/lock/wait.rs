@@ -2,7 +2,7 @@
 
 use crate::engine::error::EngineError;
 use crate::engine::postgres::PostgresEngine;
-use crate::engine::postgres::conn::batch::request::{Request, Wait};
+use crate::engine::postgres::conn::batch::request::Wait;
 use crate::engine::postgres::keys::stored;
 use crate::engine::postgres::wire::statements::WAIT;
 use crate::engine::postgres::wire::values::{
@@ -37,25 +37,8 @@ impl PostgresEngine {
             valid_until: valid_until.map(|until| micros(until.0)),
         });
         let row = self.requests.row(WAIT, parameters, waits, deadline).await?;
-        let reply = parse(&row, channel.is_some())?;
-        if let Some(holder) = keeper(&row, claim)? {
-            let channel = self.address.schema.recalls(holder.process());
-            let (holder, name) = (text(holder), stored(&claim.name));
-            let recall = format!("{channel} recall {holder} {name}");
-            self.requests.queue.push(Request::Notify(vec![recall]));
-        }
-        Ok(reply)
+        parse(&row, channel.is_some())
     }
-}
-
-/// Returns the token that holds the lock alone, if this claim recalls it.
-fn keeper(row: &Row, claim: &Claim) -> Result<Option<Token>, EngineError> {
-    let holder: Option<String> = get(row, "holder")?;
-    let Some(holder) = holder.and_then(|token| Token::parse(&token)) else {
-        return Ok(None);
-    };
-    let ahead = u64::try_from(get::<i64>(row, "ahead")?).unwrap_or_default();
-    Ok(claim.recalls(ahead, holder).then_some(holder))
 }
 
 /// `hears`: messages reach this process. One that hears none asks as often as the first waiter does, and
@@ -67,16 +50,16 @@ fn parse(row: &Row, hears: bool) -> Result<EnqueueReply, EngineError> {
         1 => Ok(EnqueueReply::Granted(left()?)),
         2 => {
             let holder: Option<String> = get(row, "holder")?;
+            let sole = holder.and_then(|token| Token::parse(&token));
             let ahead = u64::try_from(get::<i64>(row, "ahead")?).unwrap_or_default();
             Ok(EnqueueReply::Queued(QueueStatus {
                 server_time: ServerTime(duration(get(row, "at")?)),
                 holder_ttl: left()?,
                 position: if hears { ahead } else { 0 },
                 has_others: !hears || get(row, "others")?,
-                holder: holder
-                    .and_then(|token| Token::parse(&token))
-                    .map(Token::holder)
-                    .unwrap_or_default(),
+                holder: sole.map(Token::holder).unwrap_or_default(),
+                sole,
+                is_recalled: false,
                 poll_in: None,
             }))
         }

@@ -25,7 +25,6 @@ const OWN: &[(&str, Case)] = cases! {
     pooler:
         operations_pass_a_pooler;
     recalls:
-        lock_is_recalled_by_each_poll
         three_waiters_of_a_queue_recall
         other_locks_are_not_recalled
         nothing_but_a_recall_comes_on_the_channel_that_others_know

@@ -1,14 +1,14 @@
 use super::Space;
 use crate::engine::event::EngineEvent;
+use crate::engine::recall::Recall;
 use crate::engine::tests::peer::Peer;
 use crate::engine::token::Token;
 use crate::limit::Limit;
-use std::sync::Arc;
 
 impl Peer {
-    async fn next_recall(&mut self) -> (Arc<str>, Token) {
+    async fn next_recall(&mut self) -> Recall {
         self.next(|event| match event {
-            EngineEvent::Recalled { name, token } => Some((name, token)),
+            EngineEvent::Recalled(recall) => Some(recall),
             _ => None,
         })
         .await
@@ -20,7 +20,7 @@ impl Peer {
         let mut recalled = Vec::new();
         loop {
             let next = self.next(|event| match event {
-                EngineEvent::Recalled { token, .. } => Some(Some(token)),
+                EngineEvent::Recalled(recall) => Some(recall.token),
                 EngineEvent::Asked(_) => Some(None),
                 _ => None,
             });
@@ -29,20 +29,6 @@ impl Peer {
                 None => return recalled,
             }
         }
-    }
-}
-
-pub(super) async fn lock_is_recalled_by_each_poll(space: Space) {
-    let (mut keeper, other) = (space.listening_peer().await, space.peer().await);
-    let kept = keeper.acquire_lazily("row").await;
-    let waits = other.wait("row").await;
-    let recalled = (kept.name.clone(), kept.token);
-    assert_eq!(keeper.next_recall().await, recalled);
-    other.enter(&waits).await;
-    assert_eq!(keeper.next_recall().await, recalled);
-    assert_eq!(keeper.recalls_before_an_ask_of(&other).await, []);
-    for claim in [&waits, &kept] {
-        other.cancel(claim).await;
     }
 }
 
@@ -95,7 +81,7 @@ pub(super) async fn nothing_but_a_recall_comes_on_the_channel_that_others_know(s
     }
     let is_recall = keeper.next(|event| match event {
         EngineEvent::Granted(_) | EngineEvent::AtFront(_) => Some(false),
-        EngineEvent::Recalled { .. } => Some(true),
+        EngineEvent::Recalled(_) => Some(true),
         _ => None,
     });
     assert!(is_recall.await);
@@ -118,7 +104,7 @@ pub(super) async fn recalls_are_heard_again_after_the_connection_has_ended(space
     keeper.until_resubscribed().await;
     assert!(keeper.hears_recalls());
     let waits = other.wait("row").await;
-    assert_eq!(keeper.next_recall().await.1, kept.token);
+    assert_eq!(keeper.next_recall().await.token, Some(kept.token));
     for claim in [&waits, &kept] {
         other.cancel(claim).await;
     }
@@ -132,7 +118,7 @@ pub(super) async fn process_behind_a_pooler_recalls_and_hears_no_recall(space: S
     let kept = keeper.acquire_lazily("row").await;
     // It waits until it is known whether messages arrive.
     let waits = pooled.wait("row").await;
-    assert_eq!(keeper.next_recall().await.1, kept.token);
+    assert_eq!(keeper.next_recall().await.token, Some(kept.token));
     assert!(!pooled.hears_recalls());
     for claim in [&waits, &kept] {
         keeper.cancel(claim).await;

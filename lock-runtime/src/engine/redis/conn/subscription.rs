@@ -6,6 +6,7 @@ use crate::engine::common::pace::MIN_TIMEOUT;
 use crate::engine::common::upkeep::Connect;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler, Grant};
+use crate::engine::recall::Recall;
 use crate::engine::redis::conn::connect::{Connector, PushHandler};
 use crate::engine::redis::conn::reconnect::ReconnectingConnection;
 use crate::engine::redis::keys::Keys;
@@ -80,7 +81,8 @@ impl Subscription {
             message: Arc::new(move |message| match parse_message(message, &known) {
                 // The lock of another prefix is not ours, whatever the token.
                 Some(
-                    EngineEvent::Granted(Grant { name, .. }) | EngineEvent::Recalled { name, .. },
+                    EngineEvent::Granted(Grant { name, .. })
+                    | EngineEvent::Recalled(Recall { name, .. }),
                 ) if !keys.has(&name) => {}
                 Some(news) => handler(news),
                 None => {}

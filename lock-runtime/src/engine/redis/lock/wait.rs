@@ -97,11 +97,14 @@ fn parse(reply: &[Value]) -> Option<EnqueueReply> {
         _ => None,
     };
     let numbers: Vec<u64> = reply.iter().map_while(number).collect();
+    let sole = match reply.last()? {
+        Value::BulkString(token) => Token::read(token),
+        _ => None,
+    };
     let holder = match reply.last()? {
         Value::Int(1) => Holder::NeverExpires,
         Value::Int(2) => Holder::ForeignValue,
-        Value::BulkString(token) => Token::read(token).map(Token::holder).unwrap_or_default(),
-        _ => Holder::AnotherClient,
+        _ => sole.map(Token::holder).unwrap_or_default(),
     };
     Some(match numbers[..] {
         [0] => EnqueueReply::Stale,
@@ -113,6 +116,8 @@ fn parse(reply: &[Value]) -> Option<EnqueueReply> {
             position: ahead,
             has_others: length > 1,
             holder,
+            sole,
+            is_recalled: true,
             poll_in: None,
         }),
         _ => return None,

@@ -190,7 +190,7 @@ impl QuorumEngine {
 
 answer_requests! { QuorumEngine: own[acquire enqueue cancel release renew fencing_token drain] }
 
-answer_operations! { QuorumEngine: own[ping views names report reports ask take] }
+answer_operations! { QuorumEngine: own[ping views names report reports ask recall take] }
 
 impl Engine for QuorumEngine {
     /// All members that are clusters have the same slots.

@@ -124,7 +124,7 @@ impl Connect for Connector {
     }
 }
 
-answer_operations! { RedisMember: pass[ping views names report reports ask] own[take] }
+answer_operations! { RedisMember: pass[ping views names report reports ask recall] own[take] }
 
 answer_vote_requests! {
     RedisMember:

@@ -5,7 +5,6 @@ use crate::engine::redis::quorum::majority::{MemberReply, NoMajority, majority};
 use crate::engine::redis::quorum::member::Member;
 use crate::engine::redis::vote::Vote;
 use crate::engine::token::Token;
-use crate::error::Holder;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -137,9 +136,8 @@ impl Votes {
     }
 
     /// Returns who has the most votes besides us.
-    pub(crate) fn holder(&self) -> Holder {
-        let (_, token) = self.leading_rival();
-        Token::read(token).map(Token::holder).unwrap_or_default()
+    pub(crate) fn holder(&self) -> Option<Token> {
+        Token::read(self.leading_rival().1)
     }
 
     fn granted(&self) -> usize {

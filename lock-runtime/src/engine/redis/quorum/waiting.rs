@@ -9,6 +9,7 @@ use crate::engine::redis::quorum::queue_entry::QueueEntry;
 use crate::engine::redis::quorum::votes::{Verdict, Votes};
 use crate::engine::redis::vote::{QueueObservation, Vote};
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
+use crate::engine::token::Token;
 use crate::error::Holder;
 use crate::util::backoff::fraction;
 use std::sync::Arc;
@@ -87,10 +88,13 @@ async fn observe_all(
         Verdict::Undecided | Verdict::NoQuorum => return Err(votes.error(&members.list)),
     };
     ahead.sort_unstable();
+    let sole = votes.holder();
     Ok(Some(EnqueueReply::Queued(QueueStatus {
         position: ahead.get(ahead.len() / 2).copied().unwrap_or_default(),
         has_others: others,
-        holder: votes.holder(),
+        holder: sole.map(Token::holder).unwrap_or_default(),
+        sole,
+        is_recalled: true,
         ..retry_in(ttl)
     })))
 }
@@ -103,6 +107,8 @@ fn retry_in(ttl: Duration) -> QueueStatus {
         position: 0,
         has_others: true,
         holder: Holder::default(),
+        sole: None,
+        is_recalled: false,
         poll_in: None,
     }
 }

@@ -51,7 +51,6 @@ impl StoreEngine {
         }
         let pause = core.pause_with_bells(looks.pause(known.pace));
         drop(waiting);
-        core.recall(claim, ahead, &known.record);
         let next_end = known.observer.next_end(&known.record, now, known.time);
         let first = known.record.holders.first();
         let status = QueueStatus {
@@ -60,6 +59,8 @@ impl StoreEngine {
             position: ahead as u64,
             has_others: known.record.waiters.len() > 1,
             holder: first.map(|it| it.token.holder()).unwrap_or_default(),
+            sole: first.map(|it| it.token),
+            is_recalled: false,
             poll_in: Some(next_end.map_or(pause, |end| end.min(pause))),
         };
         core.known.put(name, known, now);

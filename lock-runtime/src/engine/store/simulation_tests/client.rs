@@ -1,6 +1,5 @@
 //! A process that uses a lock in all ways.
 
-use crate::engine::common::recalling::Recalling;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::store::StoreEngine;
@@ -87,7 +86,6 @@ impl Process {
             hearing: Hearing::default(),
             errands: Batches::default(),
             texts: Batches::default(),
-            recalling: Recalling::default(),
             recalls: OnceLock::new(),
         };
         let engine = StoreEngine {

@@ -4,7 +4,6 @@
 
 use crate::config::Config;
 use crate::engine::common::claim_table::{ClaimTable, end_expired};
-use crate::engine::common::recalling::Recalling;
 use crate::engine::error::EngineError;
 use crate::engine::request::Claim;
 use crate::engine::timeouts::WAITER_TTL;
@@ -40,7 +39,6 @@ pub(crate) struct Claims {
     pub(crate) command_timeout: Duration,
     /// The nodes that are being deleted.
     pub(crate) leaving: Arc<Count>,
-    pub(crate) recalling: Recalling,
     /// Becomes `true` when no session is to begin again that no lock needs.
     closed: AtomicBool,
 }
@@ -61,7 +59,6 @@ impl Claims {
             leader_time: Mutex::default(),
             command_timeout: config.command_timeout,
             leaving: Arc::new(Count::new()),
-            recalling: Recalling::default(),
             closed: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&claims);

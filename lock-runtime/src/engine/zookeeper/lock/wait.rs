@@ -45,7 +45,6 @@ impl ZooKeeperEngine {
                         EnqueueReply::Granted(claim.ttl)
                     }
                     Some(place @ Place::Waits { ahead, .. }) => {
-                        claims.recall(&node.session, &claim, &place);
                         if ahead == 0 {
                             claims.secure_ahead(&node.session, claim.ttl);
                         }
