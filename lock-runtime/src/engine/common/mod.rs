@@ -9,5 +9,4 @@ pub(crate) mod line;
 #[cfg(any(feature = "postgres", feature = "redis"))]
 pub(crate) mod message;
 pub(crate) mod pace;
-#[cfg(any(feature = "etcd", feature = "store", feature = "zookeeper"))]
 pub(crate) mod upkeep;
