@@ -100,28 +100,31 @@ pub async fn waiter_elsewhere_recalls_a_kept_lock(fixture: Fixture) {
     locks.shutdown().await;
 }
 
-/// One is given back while a call that wants both waits for the other one.
+/// One is given back while a call that wants all of them waits for another one, and a body keeps the third.
 pub async fn keys_kept_elsewhere_are_recalled_together(fixture: Fixture) {
     let locks = fixture.another().await;
-    let both = fixture
+    let all = fixture
         .other()
-        .lock_all(["a", "b"].map(|name| fixture.key(name)));
-    let both = both.ttl(TTL);
-    let guard = both.clone().acquire().await.unwrap();
+        .lock_all(["a", "b", "c"].map(|name| fixture.key(name)));
+    let all = all.ttl(TTL);
+    let guard = all.clone().acquire().await.unwrap();
     let order: Vec<_> = guard.keys().map(str::to_owned).collect();
     guard.release().await.unwrap();
     for key in &order {
         is_kept(&fixture, &locks, || lazy(&locks, key)).await;
     }
-    let body = lazy(&locks, &order[0]).acquire().await.unwrap();
+    let [first, last] = [0, 2].map(|n| lazy(&locks, &order[n]).acquire());
+    let (first, last) = (first.await.unwrap(), last.await.unwrap());
     let watch = Instant::now();
-    let waiter = tokio::spawn(both.acquire());
+    let waiter = tokio::spawn(all.acquire());
     fixture.until_free(&order[1]).await;
     // Without a recall it would have been given back after a third of its ttl.
     let took = watch.elapsed();
     assert!(took < TTL / 4, "{took:?}");
-    assert!(body.is_valid() && !waiter.is_finished());
-    drop(body);
+    assert!(first.is_valid() && last.is_valid() && !waiter.is_finished());
+    // Nobody waits for the third one yet.
+    assert!(locks.stats().recalled <= 2, "{:?}", locks.stats());
+    drop((first, last));
     let guard = soon(waiter).await.unwrap().unwrap();
     guard.release().await.unwrap();
     locks.shutdown().await;

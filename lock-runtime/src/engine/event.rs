@@ -21,7 +21,8 @@ pub(crate) enum EngineEvent {
     MayBeFree(Token),
     /// A claim that was alone in its queue no longer is.
     MoreWaiters(Token),
-    /// Another process waits for a lock that a [recallable](Token::recallable) token of this one holds.
+    /// Another process waits for a lock that a [recallable](Token::recallable) token of this one holds, or is
+    /// about to.
     Recalled(Recall),
     /// Another process asks this one for something, as others, too. Anything may be in it.
     Asked(Arc<str>),

@@ -11,7 +11,7 @@ const ANY: &str = "*";
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Recall {
     pub(crate) name: Arc<str>,
-    /// The token that may keep it; `None` for whichever may.
+    /// The token that may keep it; `None` if another process is about to wait for it, for whichever keeps it.
     pub(crate) token: Option<Token>,
 }
 

@@ -115,7 +115,8 @@ declare! {
 
     /// Recalls locks from a process that may keep them, which receives each, if it
     /// [hears](crate::engine::traits::Engine::hears_recalls) of it, as
-    /// [`EngineEvent::Recalled`](crate::engine::event::EngineEvent). An engine without recalls does nothing.
+    /// [`EngineEvent::Recalled`](crate::engine::event::EngineEvent), maybe several times. An engine without
+    /// recalls does nothing.
     fn recall<'a>(from: ProcessId, recalls: &'a [Recall]; deadline: Instant) -> () = Ok(());
 
     /// Takes the lock from the holder with that token, for good: no request of that token that comes later

@@ -9,6 +9,8 @@ use crate::lock::handoff::HoldGuard;
 use crate::util::first_of::first_of;
 use crate::util::join_all::join_all;
 use crate::util::time::{deadline_in, now};
+use std::collections::HashMap;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -28,6 +30,9 @@ pub(crate) fn in_order(mut calls: Vec<Acquire>) -> Vec<Acquire> {
 
 /// The greatest number of locks in one request, so that no script takes long.
 const MAX_TOGETHER: usize = 64;
+
+/// The greatest length of a name that is recalled together with others: a node of ZooKeeper keeps no more.
+const MAX_RECALLED: usize = 150;
 
 /// Acquires all locks, one after the other. If one of them is not acquired, the others are released. A call
 /// that is not polled for some time loses those that it has, and begins anew.
@@ -83,33 +88,38 @@ async fn gather(
     }
 }
 
-/// Whenever the call waits for a lock that another process may keep, recalls those behind it from there, too:
+/// When the call waits for a lock that another process may keep, recalls those behind it from there, too:
 /// they would be recalled one after the other. Ends with the locks.
 async fn recall_rest(calls: &[Acquire], gathering: &Gathering) {
-    let Some(first) = calls.first() else {
-        return;
+    let Some(first) = calls.first().filter(|first| !first.wait.is_zero()) else {
+        return pending().await;
     };
-    let (context, mut keepers) = (&first.inner.context, Vec::new());
     let mut sent = first.inner.queues.recalls.sent.subscribe();
+    let mut recalled = HashMap::new();
     while sent.changed().await.is_ok() {
-        let Some(keeper) = sent.borrow_and_update().filter(|it| !keepers.contains(it)) else {
-            continue;
-        };
+        let last = sent.borrow_and_update().clone();
         let Some(count) = gathering.count() else {
             return;
         };
-        let behind = calls.iter().skip(count + 1);
-        let recalls = behind.map(|call| Recall {
-            name: call.name.clone(),
-            token: None,
-        });
-        let recalls: Vec<_> = recalls.collect();
-        if !recalls.is_empty() {
-            let deadline = deadline_in(context.command_timeout);
-            // Each that is lost is recalled by itself once it is waited for.
-            let _ = context.engine.recall(keeper, &recalls, deadline).await;
+        // Other calls recall what they wait for.
+        let Some((_, keeper)) =
+            last.filter(|(name, _)| Some(name) == calls.get(count).map(|it| &it.name))
+        else {
+            continue;
+        };
+        let behind = count + 1;
+        let next = recalled.entry(keeper).or_insert(behind);
+        if behind < *next {
+            continue;
         }
-        keepers.push(keeper);
+        *next = behind + MAX_TOGETHER;
+        let names = calls.iter().skip(behind).take(MAX_TOGETHER);
+        let names = names.map(|call| call.name.clone());
+        let names = names.filter(|name| name.len() <= MAX_RECALLED);
+        let recalls: Vec<_> = names.map(|name| Recall { name, token: None }).collect();
+        if !recalls.is_empty() {
+            first.inner.context.recall(keeper, recalls);
+        }
     }
 }
 

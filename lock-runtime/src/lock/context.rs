@@ -4,6 +4,7 @@ use crate::config::{Config, HandoffLimits};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::Opened;
 use crate::engine::operations::Reading;
+use crate::engine::recall::Recall;
 use crate::engine::request::EngineFuture;
 use crate::engine::retry::Retry;
 use crate::engine::traits::Engine;
@@ -144,6 +145,14 @@ impl Context {
     /// hear of it.
     pub(crate) fn is_recallable(&self, name: &str, options: LockOptions) -> bool {
         options.is_lazy() && self.engine.hears_recalls(name)
+    }
+
+    /// Begins to recall locks from another process. Whoever waits for one of them recalls it again.
+    pub(crate) fn recall(&self, from: ProcessId, recalls: Vec<Recall>) {
+        let (engine, deadline) = (self.engine.clone(), deadline_in(self.command_timeout));
+        self.io.spawn_detached(async move {
+            let _ = engine.recall(from, &recalls, deadline).await;
+        });
     }
 
     /// Reports that another process has recalled a lock of this one. Call it under no mutex.

@@ -24,8 +24,8 @@ pub(crate) struct Recalls {
     early: Mutex<VecDeque<Token>>,
     /// Until when the locks of these names are not kept again.
     names: Mutex<HashMap<Arc<str>, Instant>>,
-    /// The process from which this one has recalled a lock last.
-    pub(crate) sent: watch::Sender<Option<ProcessId>>,
+    /// The lock that a claim of this process has recalled last, and from which other process.
+    pub(crate) sent: watch::Sender<Option<(Arc<str>, ProcessId)>>,
     /// Notified of every recall.
     pub(crate) arrived: Notify,
 }

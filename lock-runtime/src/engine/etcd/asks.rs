@@ -40,7 +40,7 @@ impl EtcdEngine {
         self.core.run(deadline, |core| core.ask(text)).await
     }
 
-    /// Each is a change of its own of the key that the process watches.
+    /// Each is a transaction of its own, as one puts a key once.
     pub(crate) async fn recall(
         &self,
         from: ProcessId,

@@ -73,12 +73,12 @@ impl MemoryEngine {
 
     async fn recall(
         &self,
-        _: ProcessId,
+        from: ProcessId,
         recalls: &[Recall],
         _: Instant,
     ) -> Result<(), EngineError> {
         for recall in recalls {
-            if let Some(keeper) = self.store.keeper(&recall.name) {
+            if let Some(keeper) = self.store.keeper(&recall.name, from) {
                 keeper(EngineEvent::Recalled(recall.clone()));
             }
         }

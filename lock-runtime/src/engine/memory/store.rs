@@ -7,6 +7,7 @@ use crate::engine::request::{Claim, ServerTime};
 use crate::engine::timeouts::{GRACE, GRANT_TTL, WAKE_TTL};
 use crate::engine::token::Token;
 use crate::limit::Limit;
+use crate::process::ProcessId;
 use crate::util::clock::{Clock, Timestamp};
 use crate::util::sync::{Mutex, MutexGuard};
 use once_cell::sync::Lazy;
@@ -89,9 +90,9 @@ impl Store {
     }
 
     /// See [`State::keeper`]. The handler must be called without the mutex: it may release the lock at once.
-    pub(crate) fn keeper(&self, name: &str) -> Option<EventHandler> {
+    pub(crate) fn keeper(&self, name: &str, process: ProcessId) -> Option<EventHandler> {
         let (mut state, now) = self.lock();
-        state.keeper(name, now)
+        state.keeper(name, process, now)
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
@@ -184,12 +185,13 @@ impl State {
         ours
     }
 
-    /// Returns the handler to call that recalls the lock from the one that holds it alone.
-    fn keeper(&mut self, name: &str, now: Timestamp) -> Option<EventHandler> {
-        match self.holders(name, now) {
-            [holder] => holder.keeper.clone(),
-            _ => None,
-        }
+    /// Returns the handler to call that recalls the lock from that process, if it holds it alone.
+    fn keeper(&mut self, name: &str, process: ProcessId, now: Timestamp) -> Option<EventHandler> {
+        let [holder] = self.holders(name, now) else {
+            return None;
+        };
+        let keeper = holder.keeper.clone()?;
+        (holder.token?.process() == process).then_some(keeper)
     }
 
     pub(crate) fn queue(&mut self, name: &Arc<str>) -> &mut VecDeque<Waiter> {

@@ -15,9 +15,11 @@ use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The first pause after a conflict, which doubles, and how many times it does.
+/// The pause after the first conflict, which doubles, and the longest one; of those who ask for a lock, of
+/// whom there may be any number.
 const PAUSE: Duration = Duration::from_millis(1);
-const DOUBLINGS: u32 = 6;
+pub(crate) const LONGEST: Duration = Duration::from_millis(64);
+pub(crate) const LONGEST_OF_MANY: Duration = Duration::from_millis(1000);
 
 impl Core {
     /// Deletes a record that remembers nothing any more.
@@ -33,11 +35,16 @@ impl Core {
     }
 
     /// Waits after that number of tries, while there is time.
-    pub(crate) async fn pause(&self, tries: u32, deadline: Instant) -> Result<(), EngineError> {
+    pub(crate) async fn pause(
+        &self,
+        tries: u32,
+        longest: Duration,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
         if now() >= deadline {
             return Err(EngineError::no_reply());
         }
-        let most = PAUSE * (1 << tries.min(DOUBLINGS));
+        let most = (PAUSE * (1 << tries.min(10))).min(longest);
         self.io.sleep_until(deadline_in(fraction(most))).await;
         Ok(())
     }
@@ -138,7 +145,7 @@ impl Core {
                 Swapped::Done(_) => return Ok(()),
                 Swapped::Conflict(found) => present = found,
             }
-            self.pause(1, deadline).await?;
+            self.pause(1, LONGEST, deadline).await?;
         }
     }
 

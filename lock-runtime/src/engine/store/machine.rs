@@ -10,7 +10,7 @@ use std::time::Duration;
 /// How long waiters that are called may take to answer.
 pub(crate) const CALL: Duration = Duration::from_secs(3);
 /// How many waiters are called at once.
-const CALLED: usize = 16;
+pub(crate) const CALLED: usize = 16;
 /// How many processes have a place in the line of a lock.
 pub(crate) const MAX_WAITERS: usize = 128;
 /// How many tokens are remembered from which a lock was taken.

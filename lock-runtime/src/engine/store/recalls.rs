@@ -1,4 +1,4 @@
-//! Recalls: a waiter that finds a recallable token leaves a text for its process, and rings.
+//! Recalls: whoever recalls locks from a process leaves a text there for each, and rings.
 
 use crate::engine::error::EngineError;
 use crate::engine::event::EngineEvent;
@@ -66,8 +66,11 @@ impl StoreEngine {
         let name = self.core.keys.recalls(from).into();
         let texts = recalls.iter().map(|it| it.to_string().into());
         let left = texts.map(|text| self.core.leave(&name, text, deadline));
-        let left: Result<(), EngineError> = join_all(left).await.into_iter().collect();
-        left.inspect(|()| bells.ring(&from.to_string()))
+        let left = join_all(left).await;
+        if left.iter().any(Result::is_ok) {
+            bells.ring(&from.to_string());
+        }
+        left.into_iter().collect()
     }
 }
 

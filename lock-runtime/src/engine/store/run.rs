@@ -2,7 +2,7 @@
 //! faster.
 
 use crate::engine::error::{EngineError, EngineErrorKind};
-use crate::engine::store::access::is_foreign;
+use crate::engine::store::access::{LONGEST, LONGEST_OF_MANY, is_foreign};
 use crate::engine::store::batches::{Request, deadline_of};
 use crate::engine::store::core::Core;
 use crate::engine::store::errand::{Errand, Start, without_a_claim};
@@ -21,6 +21,9 @@ use uuid::Uuid;
 const RECENT: Duration = Duration::from_secs(1);
 /// How many times what is urgent is tried again without a pause.
 const URGENT_TRIES: u32 = 3;
+
+/// How many times what the store has not done is tried.
+const MOST_REFUSALS: u32 = 8;
 
 type Batch = Vec<Request<Errand, Reply>>;
 
@@ -94,7 +97,7 @@ impl Core {
         }
         // A conflict shows the present, too.
         let mut is_present = has_looked && loads_the_present;
-        let mut tries = 0;
+        let (mut tries, mut refusals) = (0, 0);
         loop {
             let doomed = self.doomed(&known, batch);
             if !doomed.is_empty() && !has_looked {
@@ -153,6 +156,18 @@ impl Core {
                 Ok(Some((found, sent))) => {
                     self.take_in(name, &mut known, found, sent)?;
                     (has_looked, is_present) = (true, true);
+                    let asks = batch.iter().all(|it| it.what.command.asks());
+                    if asks {
+                        // As many as wait may want the record, too.
+                        tries = tries.max(
+                            known
+                                .record
+                                .waiters
+                                .len()
+                                .checked_ilog2()
+                                .map_or(0, |it| it + 1),
+                        );
+                    }
                     let is_urgent = batch.iter().any(|it| it.what.command.is_urgent());
                     // The first time at once. Later, what is known would be old after the pause.
                     if tries == 0 || is_urgent && tries <= URGENT_TRIES {
@@ -166,12 +181,21 @@ impl Core {
                         request.what.doubt(reply);
                     }
                 }
+                // Too many want the record.
+                Err(error)
+                    if error.kind == EngineErrorKind::NotReady && refusals < MOST_REFUSALS =>
+                {
+                    refusals += 1;
+                    tries = u32::MAX;
+                }
                 Err(error) => return Err(error),
             }
-            self.pause(tries, deadline).await?;
+            let asks = batch.iter().all(|it| it.what.command.asks());
+            let longest = if asks { LONGEST_OF_MANY } else { LONGEST };
+            self.pause(tries, longest, deadline).await?;
             self.load(name, &mut known, deadline).await?;
             (has_looked, is_present) = (true, loads_the_present);
-            tries += 1;
+            tries = tries.saturating_add(1);
         }
     }
 

@@ -1,5 +1,6 @@
 //! When a waiter looks again: the first one soon, and the others when they may have become the first.
 
+use crate::engine::store::machine::CALLED;
 use crate::util::backoff::fraction;
 use crate::util::clock::Timestamp;
 use std::time::Duration;
@@ -7,6 +8,8 @@ use std::time::Duration;
 const SHORTEST: Duration = Duration::from_millis(2);
 /// Less than a grant lasts that is not confirmed.
 const LONGEST: Duration = Duration::from_millis(1000);
+/// Of those that cannot be the next, less than a call lasts, in which they may be among those called.
+const LONGEST_BEHIND: Duration = Duration::from_millis(2500);
 const LONGEST_OF_FIRST: Duration = Duration::from_millis(250);
 /// The pause for each claim ahead while it is not known how long holds take.
 const UNKNOWN: Duration = Duration::from_millis(10);
@@ -61,11 +64,19 @@ impl Looks {
             // It has to learn that it became the first before it is served. A greater part of the pace would
             // be what the progress of the others then waits for, and so confirm itself.
             (1, Some(pace)) => (pace.mul_f64(0.25 * growth), LONGEST),
-            (ahead, Some(pace)) => (pace.mul_f64(0.4 * ahead as f64 * growth), LONGEST),
-            (ahead, None) => (UNKNOWN.mul_f64((ahead + 1) as f64 * growth), LONGEST),
+            (ahead, Some(pace)) => (pace.mul_f64(0.4 * ahead as f64 * growth), behind(ahead)),
+            (ahead, None) => (UNKNOWN.mul_f64((ahead + 1) as f64 * growth), behind(ahead)),
         };
         let pause = pause.clamp(SHORTEST, longest);
         pause.mul_f64(0.75) + fraction(pause.mul_f64(0.25))
+    }
+}
+
+/// Returns the longest pause of a claim with so many ahead.
+fn behind(ahead: usize) -> Duration {
+    match ahead < CALLED {
+        true => LONGEST,
+        false => LONGEST_BEHIND,
     }
 }
 

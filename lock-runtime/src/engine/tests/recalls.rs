@@ -3,7 +3,7 @@
 use crate::engine::event::EngineEvent;
 use crate::engine::recall::Recall;
 use crate::engine::request::{Attempt, Claim};
-use crate::engine::tests::peer::Peer;
+use crate::engine::tests::peer::{Peer, soon};
 use crate::engine::tests::space::Space;
 use crate::limit::Limit;
 use std::time::Duration;
@@ -34,12 +34,10 @@ impl Peer {
         self.acquire(&attempt).await.expect("it is free")
     }
 
-    /// Waits for a recall of that lock; each member of a quorum sends one.
-    async fn until_recalled(&mut self, kept: &Claim) {
+    /// Waits for that recall; each member of a quorum sends one.
+    async fn until_recalled(&mut self, expected: &Recall) {
         self.next(|event| match event {
-            EngineEvent::Recalled(Recall { name, token }) => {
-                (name == kept.name && token == Some(kept.token)).then_some(())
-            }
+            EngineEvent::Recalled(recall) => (recall == *expected).then_some(()),
             _ => None,
         })
         .await;
@@ -60,7 +58,17 @@ pub(crate) async fn lock_is_recalled_from_another_process(space: Space) {
     ] {
         let kept = keeper.acquire_lazily(key).await;
         let waits = other.wait(key).await;
-        keeper.until_recalled(&kept).await;
+        let name = kept.name.clone();
+        let by_waiter = Recall {
+            name: name.clone(),
+            token: Some(kept.token),
+        };
+        keeper.until_recalled(&by_waiter).await;
+        let early = Recall { name, token: None };
+        let recalls = [by_waiter, early.clone()];
+        let sent = other.engine.recall(keeper.id, &recalls, soon());
+        sent.await.unwrap();
+        keeper.until_recalled(&early).await;
         for claim in [&waits, &kept] {
             keeper.cancel(claim).await;
             other.cancel(claim).await;

@@ -143,13 +143,19 @@ impl<T> LocalQueues<T> {
     pub(crate) fn recall_all(&self) -> Vec<Kept> {
         let mut locks = self.locked();
         let held = locks.values_mut().filter(|lock| lock.holds.are_any());
-        let kept = held.filter_map(|lock| {
-            if lock.recalled == Recalled::No {
-                lock.recalled = Recalled::Perhaps;
-            }
-            self.take_kept(lock, None)
-        });
-        kept.collect()
+        held.filter_map(|lock| self.keep_no_more(lock)).collect()
+    }
+
+    /// Records that another process is about to wait for the lock. Returns it if it was kept.
+    pub(crate) fn recall_kept(&self, name: &str) -> Option<Kept> {
+        self.keep_no_more(self.locked().get_mut(name)?)
+    }
+
+    fn keep_no_more(&self, lock: &mut LocalLock<T>) -> Option<Kept> {
+        if lock.recalled == Recalled::No {
+            lock.recalled = Recalled::Perhaps;
+        }
+        self.take_kept(lock, None)
     }
 
     /// Keeps no lock from now on. Returns those that were kept.

@@ -168,21 +168,14 @@ impl ClaimWait<'_> {
         let Some(keeper) = status.keeper(self.claim) else {
             return;
         };
-        let ManagerInner {
-            context, queues, ..
-        } = self.inner;
-        queues.recalls.sent.send_replace(Some(keeper.process()));
+        let (name, process) = (self.claim.name.clone(), keeper.process());
+        let recalls = &self.inner.queues.recalls;
+        recalls.sent.send_replace(Some((name.clone(), process)));
         if !status.is_recalled && self.recalling.is_due(keeper, now()) {
-            let recall = Recall {
-                name: self.claim.name.clone(),
-                token: Some(keeper),
-            };
-            let (process, deadline) = (keeper.process(), deadline_in(context.command_timeout));
-            let engine = context.engine.clone();
-            context.io.spawn_detached(async move {
-                // Whoever still waits recalls again.
-                let _ = engine.recall(process, &[recall], deadline).await;
-            });
+            let token = Some(keeper);
+            self.inner
+                .context
+                .recall(process, vec![Recall { name, token }]);
         }
     }
 

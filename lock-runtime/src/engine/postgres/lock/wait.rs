@@ -9,7 +9,7 @@ use crate::engine::postgres::wire::values::{
     duration, get, limit, micros, parameter, text, unexpected,
 };
 use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
-use crate::engine::timeouts::WAITER_TTL;
+use crate::engine::timeouts::{RECALLING, WAITER_TTL};
 use crate::engine::token::Token;
 use tokio::time::Instant;
 use tokio_postgres::Row;
@@ -58,7 +58,8 @@ fn parse(row: &Row, hears: bool) -> Result<EnqueueReply, EngineError> {
                 position: if hears { ahead } else { 0 },
                 has_others: !hears || get(row, "others")?,
                 holder: sole.map(Token::holder).unwrap_or_default(),
-                sole,
+                // The first ones recall, and the place may be another.
+                sole: sole.filter(|_| ahead < RECALLING),
                 is_recalled: false,
                 poll_in: None,
             }))
