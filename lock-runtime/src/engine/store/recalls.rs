@@ -9,7 +9,7 @@ use crate::engine::store::hearing::COVERED;
 use crate::engine::store::texts::Texts;
 use crate::process::ProcessId;
 use crate::util::join_all::join_all;
-use crate::util::time::{deadline_in, sleep_until};
+use crate::util::time::{deadline_in, timeout_at};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -77,17 +77,20 @@ impl StoreEngine {
 /// Reads whenever the bell rings, and once more when that may have covered another one, until the engine is
 /// dropped.
 async fn read(core: Weak<Core>, mut rings: mpsc::Receiver<()>) {
-    while let Some(()) = rings.recv().await {
-        for pause in [Duration::ZERO, COVERED] {
-            sleep_until(deadline_in(pause)).await;
-            let Some(core) = core.upgrade() else {
-                return;
-            };
-            match core.store.bells().is_some_and(|it| it.hears()) {
-                // Whoever still waits recalls again.
-                true => drop(core.read_recalls().await),
-                false => (core.handler)(EngineEvent::Resubscribed),
-            }
+    let mut again = None;
+    loop {
+        let rung = match again.take() {
+            Some(at) => timeout_at(at, rings.recv()).await,
+            None => Ok(rings.recv().await),
+        };
+        let (Some(core), true) = (core.upgrade(), rung != Ok(None)) else {
+            return;
+        };
+        match core.store.bells().is_some_and(|it| it.hears()) {
+            // Whoever still waits recalls again.
+            true => drop(core.read_recalls().await),
+            false => (core.handler)(EngineEvent::Resubscribed),
         }
+        again = rung.is_ok().then(|| deadline_in(COVERED));
     }
 }
