@@ -1,5 +1,7 @@
 //! Mechanisms that several engines share.
 
+#[cfg(any(feature = "store", feature = "zookeeper"))]
+pub(crate) mod batches;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]
 pub(crate) mod claim_table;
 #[cfg(any(feature = "etcd", feature = "zookeeper"))]

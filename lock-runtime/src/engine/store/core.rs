@@ -1,7 +1,7 @@
 //! What all parts of the engine share.
 
+use crate::engine::common::batches::Batches;
 use crate::engine::event::EventHandler;
-use crate::engine::store::batches::Batches;
 use crate::engine::store::database::Database;
 use crate::engine::store::errand::Errand;
 use crate::engine::store::hearing::Hearing;

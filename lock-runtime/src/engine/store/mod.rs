@@ -5,7 +5,6 @@
 
 pub(crate) mod access;
 pub(crate) mod asks;
-pub(crate) mod batches;
 mod bells;
 mod check;
 pub(crate) mod core;

@@ -1,8 +1,8 @@
 //! Opens the engine on a store.
 
+use crate::engine::common::batches::Batches;
 use crate::engine::opening::{Opened, Opening, connect_error};
 use crate::engine::store::StoreEngine;
-use crate::engine::store::batches::Batches;
 use crate::engine::store::core::Core;
 use crate::engine::store::database::Database;
 use crate::engine::store::hearing::Hearing;

@@ -1,7 +1,7 @@
 //! Holders with proofs: whoever removes one ends its proof before, and can't while a transaction has it.
 
+use crate::engine::common::batches::Request;
 use crate::engine::error::EngineError;
-use crate::engine::store::batches::Request;
 use crate::engine::store::core::Core;
 use crate::engine::store::errand::{Errand, Start};
 use crate::engine::store::known::Known;

@@ -83,7 +83,7 @@ async fn read(core: Weak<Core>, mut rings: mpsc::Receiver<()>) {
             Some(at) => timeout_at(at, rings.recv()).await,
             None => Ok(rings.recv().await),
         };
-        let (Some(core), true) = (core.upgrade(), rung != Ok(None)) else {
+        let (Some(core), false) = (core.upgrade(), matches!(rung, Ok(None))) else {
             return;
         };
         match core.store.bells().is_some_and(|it| it.hears()) {

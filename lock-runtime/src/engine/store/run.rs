@@ -1,9 +1,9 @@
 //! Carries commands out on a store: takes a step on what is known, and swaps; again, if another client was
 //! faster.
 
+use crate::engine::common::batches::{Request, deadline_of};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::store::access::{LONGEST, LONGEST_OF_MANY, is_foreign};
-use crate::engine::store::batches::{Request, deadline_of};
 use crate::engine::store::core::Core;
 use crate::engine::store::errand::{Errand, Start, without_a_claim};
 use crate::engine::store::known::Known;

@@ -1,8 +1,8 @@
 //! Records of texts that processes leave for others.
 
+use crate::engine::common::batches::{Request, deadline_of};
 use crate::engine::error::EngineError;
 use crate::engine::operations::beginning;
-use crate::engine::store::batches::{Request, deadline_of};
 use crate::engine::store::core::Core;
 use crate::engine::store::record::STAMP;
 use crate::own_store::Loaded;

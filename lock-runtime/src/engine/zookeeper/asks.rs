@@ -5,11 +5,13 @@
 //! identity of its own, and a process that is notified reads all of them, with the next watch: those that it
 //! has not read before are new.
 
+use crate::engine::common::batches::{Request, deadline_of};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EngineEvent;
 use crate::engine::recall::Recall;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::conn::batch::in_flight::Watcher;
+use crate::engine::zookeeper::conn::session::Session;
 use crate::engine::zookeeper::lock::claims::Claims;
 use crate::engine::zookeeper::lock::read::data;
 use crate::engine::zookeeper::recent::{add, create, texts};
@@ -37,22 +39,9 @@ impl ZooKeeperEngine {
             let words = format!("what is asked is longer than {MAX_ASK} bytes");
             return Err(EngineError::new(EngineErrorKind::Rejected, words));
         }
-        let ask = [identified(text)];
-        let claims = self.claims.clone();
-        let session = claims.sessions.of(self.default_ttl);
-        let asked = async move {
-            let path = claims.paths.asks();
-            let written = match add(&session, &path, &ask, deadline).await {
-                Err(Failure::NoNode) => {
-                    create(&session, &path, NodeKind::Persistent, deadline).await?;
-                    add(&session, &path, &ask, deadline).await?
-                }
-                written => written?,
-            };
-            claims.on_written(&written);
-            Ok(())
-        };
-        self.claims.run(deadline, asked).await
+        let path = self.claims.paths.asks();
+        self.leave_for_others(path, true, vec![identified(text)], deadline)
+            .await
     }
 
     /// A process that does not listen has no node.
@@ -62,11 +51,27 @@ impl ZooKeeperEngine {
         recalls: &[Recall],
         deadline: Instant,
     ) -> Result<(), EngineError> {
-        let texts: Vec<_> = recalls.iter().map(identified).collect();
-        let session = self.claims.sessions.of(self.default_ttl);
         let path = self.claims.paths.recalls(from);
-        let added = async move { add(&session, &path, &texts, deadline).await.map(drop) };
-        self.claims.run(deadline, added).await
+        let texts = recalls.iter().map(identified).collect();
+        self.leave_for_others(path, false, texts, deadline).await
+    }
+
+    /// Adds texts to a node. Those that other calls add meanwhile are written with them. `creates`: the node
+    /// is made if there is none.
+    async fn leave_for_others(
+        &self,
+        path: String,
+        creates: bool,
+        texts: Vec<String>,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        let (claims, io) = (self.claims.clone(), self.claims.io);
+        let session = claims.sessions.of(self.default_ttl);
+        let path: Arc<str> = path.into();
+        let of = path.clone();
+        let write = move |batch| claims.write((session, of, creates), batch);
+        let request = self.texts.request(io, &path, texts, deadline, write);
+        request.await
     }
 
     pub(crate) fn begin_to_listen(&self) {
@@ -103,6 +108,43 @@ impl ZooKeeperEngine {
         let claims = Arc::downgrade(&self.claims);
         self.claims.io.spawn_detached(listen(claims, node));
         heard
+    }
+}
+
+impl Claims {
+    /// Writes what fits at once, since a node keeps no more, and what is left after it.
+    async fn write(
+        self: Arc<Self>,
+        (session, path, creates): (Arc<Session>, Arc<str>, bool),
+        mut batch: Vec<Request<Vec<String>, ()>>,
+    ) {
+        let deadline = deadline_of(&batch);
+        batch.retain(Request::is_awaited);
+        let mut left: Vec<_> = batch.iter().flat_map(|it| it.what.clone()).collect();
+        let claims = self.clone();
+        let written = self.run(deadline, async move {
+            while !left.is_empty() {
+                let mut length = 0;
+                let fit = left.iter().take_while(|text| {
+                    length += text.len();
+                    length <= 2 * MAX_ASK
+                });
+                let texts: Vec<_> = left.drain(..fit.count().max(1)).collect();
+                let written = match add(&session, &path, &texts, deadline).await {
+                    Err(Failure::NoNode) if creates => {
+                        create(&session, &path, NodeKind::Persistent, deadline).await?;
+                        add(&session, &path, &texts, deadline).await?
+                    }
+                    written => written?,
+                };
+                claims.on_written(&written);
+            }
+            Ok(())
+        });
+        let written = written.await;
+        for request in batch {
+            request.reply(written.clone());
+        }
     }
 }
 

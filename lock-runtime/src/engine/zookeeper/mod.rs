@@ -22,6 +22,7 @@ pub(crate) mod view;
 pub(crate) mod wire;
 
 use crate::engine::background_release::BackgroundRelease;
+use crate::engine::common::batches::Batches;
 use crate::engine::inspection::Inspection;
 use crate::engine::lease::Lease;
 use crate::engine::report_pace::ReportPace;
@@ -57,6 +58,8 @@ pub(crate) struct ZooKeeperEngine {
     /// Whether this process hears what all are asked, and what is recalled from it, once it listens.
     asks: OnceLock<Arc<AtomicBool>>,
     recalls: OnceLock<Arc<AtomicBool>>,
+    /// Texts that this process is about to leave for others.
+    texts: Batches<Vec<String>, ()>,
 }
 
 answer_requests! {

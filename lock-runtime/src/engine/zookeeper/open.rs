@@ -1,6 +1,7 @@
 //! Opens an ensemble.
 
 use crate::config::{Config, invalid};
+use crate::engine::common::batches::Batches;
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::opening::{OpenFuture, Opened, Opening, connect_error};
 use crate::engine::zookeeper::ZooKeeperEngine;
@@ -78,6 +79,7 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         process,
         asks: OnceLock::new(),
         recalls: OnceLock::new(),
+        texts: Batches::default(),
     };
     Ok((Arc::new(engine), shown))
 }

@@ -1,9 +1,9 @@
 //! A process that uses a lock in all ways.
 
+use crate::engine::common::batches::Batches;
 use crate::engine::lease::Lease;
 use crate::engine::request::{Claim, EnqueueReply};
 use crate::engine::store::StoreEngine;
-use crate::engine::store::batches::Batches;
 use crate::engine::store::core::Core;
 use crate::engine::store::errand::Start;
 use crate::engine::store::hearing::Hearing;

@@ -154,6 +154,7 @@ async fn watch_each(node: &Node, blockers: &[&Child], deadline: Instant) -> Resu
 mod tests {
     use super::*;
     use crate::config::Config;
+    use crate::engine::common::batches::Batches;
     use crate::engine::common::pace::MIN_TIMEOUT;
     use crate::engine::timeouts::Timeouts;
     use crate::engine::token::Token;
@@ -198,6 +199,7 @@ mod tests {
             process: ProcessId::random(),
             asks: OnceLock::new(),
             recalls: OnceLock::new(),
+            texts: Batches::default(),
         }
     }
 
