@@ -9,7 +9,7 @@ use crate::own_store::{Loaded, StoreError, Swapped, Version};
 use crate::util::backoff::fraction;
 use crate::util::clock::Timestamp;
 use crate::util::panics::caught;
-use crate::util::time::{deadline_in, now};
+use crate::util::time::deadline_in;
 use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ use tokio::time::Instant;
 /// whom there may be any number.
 const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) const LONGEST: Duration = Duration::from_millis(64);
-pub(crate) const LONGEST_OF_MANY: Duration = Duration::from_millis(1000);
+pub(crate) const LONGEST_OF_MANY: Duration = Duration::from_millis(256);
 
 impl Core {
     /// Deletes a record that remembers nothing any more.
@@ -34,18 +34,20 @@ impl Core {
         }
     }
 
-    /// Waits after that number of tries, while there is time.
+    /// Waits after that number of tries; fails if there is no time for that.
     pub(crate) async fn pause(
         &self,
         tries: u32,
         longest: Duration,
         deadline: Instant,
     ) -> Result<(), EngineError> {
-        if now() >= deadline {
-            return Err(EngineError::no_reply());
-        }
         let most = (PAUSE * (1 << tries.min(10))).min(longest);
-        self.io.sleep_until(deadline_in(fraction(most))).await;
+        let end = deadline_in(fraction(most));
+        if end >= deadline {
+            let words = "other clients were faster as long as there was time";
+            return Err(EngineError::new(EngineErrorKind::NotReady, words));
+        }
+        self.io.sleep_until(end).await;
         Ok(())
     }
 

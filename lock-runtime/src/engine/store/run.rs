@@ -22,9 +22,6 @@ const RECENT: Duration = Duration::from_secs(1);
 /// How many times what is urgent is tried again without a pause.
 const URGENT_TRIES: u32 = 3;
 
-/// How many times what the store has not done is tried.
-const MOST_REFUSALS: u32 = 8;
-
 type Batch = Vec<Request<Errand, Reply>>;
 
 impl Core {
@@ -97,7 +94,7 @@ impl Core {
         }
         // A conflict shows the present, too.
         let mut is_present = has_looked && loads_the_present;
-        let (mut tries, mut refusals) = (0, 0);
+        let (mut tries, mut pauses) = (0, false);
         loop {
             let doomed = self.doomed(&known, batch);
             if !doomed.is_empty() && !has_looked {
@@ -140,6 +137,14 @@ impl Core {
                     continue;
                 }
             }
+            if std::mem::take(&mut pauses) {
+                self.known.end_swap(name, &known.version);
+                self.pause(tries, longest(batch), deadline).await?;
+                // Only then, since what is known would be old after the pause.
+                self.load(name, &mut known, deadline).await?;
+                (has_looked, is_present) = (true, loads_the_present);
+                continue;
+            }
             let stays = !record.is_idle() || record.keep;
             let bytes = stays.then(|| record.encode(Uuid::new_v4().into_bytes()));
             let swapped = self.swap(name, &mut known, bytes.as_deref(), deadline);
@@ -156,46 +161,28 @@ impl Core {
                 Ok(Some((found, sent))) => {
                     self.take_in(name, &mut known, found, sent)?;
                     (has_looked, is_present) = (true, true);
-                    let asks = batch.iter().all(|it| it.what.command.asks());
-                    if asks {
-                        // As many as wait may want the record, too.
-                        tries = tries.max(
-                            known
-                                .record
-                                .waiters
-                                .len()
-                                .checked_ilog2()
-                                .map_or(0, |it| it + 1),
-                        );
-                    }
                     let is_urgent = batch.iter().any(|it| it.what.command.is_urgent());
-                    // The first time at once. Later, what is known would be old after the pause.
-                    if tries == 0 || is_urgent && tries <= URGENT_TRIES {
-                        tries += 1;
-                        continue;
+                    if batch.iter().all(|it| it.what.command.asks()) {
+                        // As many as wait may want the record, too.
+                        let waiting = known.record.waiters.len().checked_ilog2();
+                        tries = tries.max(waiting.map_or(0, |it| it + 1));
                     }
+                    // The first time at once.
+                    pauses = tries > if is_urgent { URGENT_TRIES } else { 0 };
                 }
                 Err(error) if error.kind == EngineErrorKind::Indeterminate => {
                     *in_doubt = true;
                     for (request, reply) in batch.iter_mut().zip(replies) {
                         request.what.doubt(reply);
                     }
-                }
-                // Too many want the record.
-                Err(error)
-                    if error.kind == EngineErrorKind::NotReady && refusals < MOST_REFUSALS =>
-                {
-                    refusals += 1;
-                    tries = u32::MAX;
+                    let paused = self.pause(tries, longest(batch), deadline).await;
+                    paused.map_err(|_| error)?;
+                    self.load(name, &mut known, deadline).await?;
+                    (has_looked, is_present) = (true, loads_the_present);
                 }
                 Err(error) => return Err(error),
             }
-            let asks = batch.iter().all(|it| it.what.command.asks());
-            let longest = if asks { LONGEST_OF_MANY } else { LONGEST };
-            self.pause(tries, longest, deadline).await?;
-            self.load(name, &mut known, deadline).await?;
-            (has_looked, is_present) = (true, loads_the_present);
-            tries = tries.saturating_add(1);
+            tries += 1;
         }
     }
 
@@ -240,5 +227,13 @@ impl Core {
             until => left.min(without_margin(self.time_until(until)?)),
         };
         (self.store.loads_the_present() && left > ttl / 2).then_some(left)
+    }
+}
+
+/// Returns the longest pause after a conflict.
+fn longest(batch: &Batch) -> Duration {
+    match batch.iter().all(|it| it.what.command.asks()) {
+        true => LONGEST_OF_MANY,
+        false => LONGEST,
     }
 }

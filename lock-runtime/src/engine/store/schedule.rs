@@ -6,10 +6,10 @@ use crate::util::clock::Timestamp;
 use std::time::Duration;
 
 const SHORTEST: Duration = Duration::from_millis(2);
-/// Less than a grant lasts that is not confirmed.
+/// So a waiter that is called has the time for more than one answer.
 const LONGEST: Duration = Duration::from_millis(1000);
-/// Of those that cannot be the next, less than a call lasts, in which they may be among those called.
-const LONGEST_BEHIND: Duration = Duration::from_millis(2500);
+/// Of those that are not called with the first: still less than a grant lasts.
+const LONGEST_BEHIND: Duration = Duration::from_millis(1750);
 const LONGEST_OF_FIRST: Duration = Duration::from_millis(250);
 /// The pause for each claim ahead while it is not known how long holds take.
 const UNKNOWN: Duration = Duration::from_millis(10);
