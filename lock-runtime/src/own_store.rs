@@ -64,7 +64,8 @@ pub trait Store: Send + Sync + 'static {
 }
 
 /// Bells by which processes wake one another. They are hints: one that is lost costs the first waiter half
-/// a second at the most and others 1.75 s, or somewhat more if it recalls a [kept](crate::ReleaseMode::Lazy) lock.
+/// a second at the most and others 1.75 s, or somewhat more if it recalls a
+/// [kept](crate::ReleaseMode::Lazy) lock.
 pub trait Bells: Send + Sync {
     /// Rings `bell`, from now on, whenever a process [rings](Self::ring) for that name, which is of lowercase
     /// letters and digits, and when [`hears`](Self::hears) becomes `false`. It does not block.
