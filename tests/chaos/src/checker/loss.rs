@@ -88,6 +88,10 @@ fn lost(case: &Case<'_>, verdict: &mut Verdict, hold: &Call, trouble: &Spans) {
     // A renewal is delayed by at most a tenth of the lease, which of a grant is shorter than the ttl.
     let lease = hold.looks.iter().map(|look| look.left).max();
     let busy = case.noise.covered(before, end.at) > lease.unwrap_or(hold.ttl) / 10;
+    // It counts from the call, whose only request took longer than what was left: a server had no time.
+    let took = began.at - hold.called;
+    let is_late = |left| left < took && took + left <= hold.ttl;
+    let busy = busy || lease.is_some_and(is_late);
     let calm = !trouble.touches(before, end.at) || could_be_renewed(case, hold, end.at);
     if !by_itself && !busy && calm && !was_taken(case, hold, end.at) {
         let text = format!(

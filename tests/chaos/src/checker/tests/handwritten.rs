@@ -500,6 +500,22 @@ fn loss_without_a_fault_is_a_violation() {
     assert_eq!(breaks(&ends), []);
 }
 
+/// What is left of a lease whose only request had a late reply may not suffice for a renewal.
+#[test]
+fn loss_of_a_lease_that_a_busy_server_granted_late_is_excused() {
+    let text = "
+          0 1.1 asks
+        880 1.1 begins 110
+        900 1.1 steps 90
+       1000 1.1 lost";
+    assert_eq!(breaks(text), []);
+    // The call had asked for it again meanwhile.
+    assert_eq!(
+        breaks(&text.replace("begins 110", "begins 200")),
+        [Rule::Loss]
+    );
+}
+
 /// The holder of a lock that a server had lost passed it on.
 #[test]
 fn local_handoff_of_a_forgotten_lock_is_excused() {
