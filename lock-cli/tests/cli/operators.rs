@@ -16,7 +16,9 @@ use std::process::Stdio;
 use std::time::Duration;
 
 fn printed(server: &Server, line: &str, more: &[&str]) -> String {
-    let ended = output(&server.url(), line, more);
+    // A busy machine replies late.
+    let line = format!("{line} --timeout 10s");
+    let ended = output(&server.url(), &line, more);
     assert_eq!(code(&ended), 0, "{}", text(&ended.stderr));
     text(&ended.stdout)
 }
