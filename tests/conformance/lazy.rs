@@ -122,7 +122,7 @@ pub async fn keys_kept_elsewhere_are_recalled_together(fixture: Fixture) {
     let took = watch.elapsed();
     assert!(took < TTL / 4, "{took:?}");
     assert!(first.is_valid() && last.is_valid() && !waiter.is_finished());
-    // Nobody waits for the third one yet.
+    // No call waits for the third one yet.
     assert!(locks.stats().recalled <= 2, "{:?}", locks.stats());
     drop((first, last));
     let guard = soon(waiter).await.unwrap().unwrap();

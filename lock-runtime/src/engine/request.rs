@@ -99,17 +99,6 @@ pub(crate) struct Claim {
     pub(crate) replicas: u32,
 }
 
-impl Claim {
-    /// Returns `true` if the claim, which waits with so many others ahead, recalls the lock from the one that
-    /// holds it alone.
-    pub(crate) fn recalls(&self, ahead: u64, holder: Token) -> bool {
-        ahead < RECALLING
-            && holder.is_recallable()
-            && holder.limit().is_exclusive()
-            && holder.process() != self.token.process()
-    }
-}
-
 /// The state of a claim after it has entered a queue.
 #[derive(Debug)]
 pub(crate) enum EnqueueReply {
@@ -147,10 +136,57 @@ pub(crate) struct QueueStatus {
 impl QueueStatus {
     /// Returns the token from which the claim, whose status this is, recalls the lock.
     pub(crate) fn keeper(&self, claim: &Claim) -> Option<Token> {
-        self.sole.filter(|it| claim.recalls(self.position, *it))
+        let recalls = |holder: &Token| {
+            holder.is_recallable()
+                && holder.limit().is_exclusive()
+                && holder.process() != claim.token.process()
+        };
+        self.sole
+            .filter(|holder| self.position < RECALLING && recalls(holder))
     }
 }
 
 /// A point in an engine's own time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct ServerTime(pub(crate) Duration);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::ProcessId;
+
+    #[test]
+    fn a_lock_is_recalled_from_another_process_that_may_keep_it() {
+        let draw = || Token::draw(ProcessId::random());
+        let (holder, claim) = (
+            draw(),
+            Claim {
+                name: "lock:row".into(),
+                token: draw(),
+                ttl: Duration::from_secs(1),
+                replicas: 0,
+            },
+        );
+        let recallable = holder.recallable();
+        for (position, sole, is_keeper) in [
+            (2, recallable, true),
+            (3, recallable, false),
+            (0, holder, false),
+            (0, recallable.with_limit(Limit::UNLIMITED), false),
+            (0, claim.token.recallable(), false),
+        ] {
+            let status = QueueStatus {
+                server_time: ServerTime(Duration::ZERO),
+                holder_ttl: Duration::ZERO,
+                position,
+                has_others: false,
+                holder: Holder::default(),
+                sole: Some(sole),
+                is_recalled: false,
+                poll_in: None,
+            };
+            let expected = is_keeper.then_some(sole);
+            assert_eq!(status.keeper(&claim), expected, "{sole} {position}");
+        }
+    }
+}

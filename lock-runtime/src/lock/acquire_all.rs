@@ -91,6 +91,7 @@ async fn gather(
 /// When the call waits for a lock that another process may keep, recalls those behind it from there, too:
 /// they would be recalled one after the other. Ends with the locks.
 async fn recall_rest(calls: &[Acquire], gathering: &Gathering) {
+    // A try recalls nothing.
     let Some(first) = calls.first().filter(|first| !first.wait.is_zero()) else {
         return pending().await;
     };

@@ -131,10 +131,7 @@ impl IoThread {
     ) -> Option<F::Output> {
         let (mut caller, output) = oneshot::channel();
         self.runtime.spawn_blocking(move || {
-            let run = async {
-                let work = begin();
-                first_of(caller.closed(), work).await
-            };
+            let run = async { first_of(caller.closed(), begin()).await };
             if let Some(Err(output)) = contain(|| self.runtime.block_on(run)) {
                 let _ = caller.send(output);
             }

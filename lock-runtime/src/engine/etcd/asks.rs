@@ -37,7 +37,7 @@ impl EtcdEngine {
     /// Sends a text to all processes. Every connection listens: a watch costs nothing while no process asks.
     pub(crate) async fn ask(&self, text: &str, deadline: Instant) -> Result<(), EngineError> {
         let text = Bytes::copy_from_slice(text.as_bytes());
-        self.core.run(deadline, |core| core.ask(text)).await
+        self.put(self.core.keys.asks(), text, deadline).await
     }
 
     /// Each is a transaction of its own, as one puts a key once.
@@ -47,22 +47,20 @@ impl EtcdEngine {
         recalls: &[Recall],
         deadline: Instant,
     ) -> Result<(), EngineError> {
-        let puts = recalls.iter().map(|it| {
-            let (key, text) = (self.core.keys.recalls(from), it.to_string().into());
-            self.core.run(deadline, |core| async move {
-                core.put_in_epoch(key, text).await
-            })
-        });
+        let key = self.core.keys.recalls(from);
+        let puts = recalls.iter();
+        let puts = puts.map(|it| self.put(key.clone(), it.to_string().into(), deadline));
         join_all(puts).await.into_iter().collect()
+    }
+
+    /// Writes a text that is of no use from then on, and ends with the epoch.
+    async fn put(&self, key: Bytes, text: Bytes, deadline: Instant) -> Result<(), EngineError> {
+        let put = |core: Arc<Core>| async move { core.put_in_epoch(key, text).await };
+        self.core.run(deadline, put).await
     }
 }
 
 impl Core {
-    /// Sends a text to all processes. Its key is of no use from then on, and ends with the epoch.
-    pub(crate) async fn ask(self: Arc<Self>, text: Bytes) -> Result<(), EngineError> {
-        self.put_in_epoch(self.keys.asks(), text).await
-    }
-
     /// Passes on what others ask. Returns `false` if another watch reports something.
     pub(crate) fn on_asked(&self, message: &WatchResponse) -> bool {
         let is_recall = message.watch_id == RECALLS;

@@ -89,10 +89,15 @@ impl Store {
         held.iter().all(is_free) && state.queues.is_empty()
     }
 
-    /// See [`State::keeper`]. The handler must be called without the mutex: it may release the lock at once.
+    /// Returns the handler to call that recalls the lock from that process, if it holds it alone. It must be
+    /// called without the mutex: it may release the lock at once.
     pub(crate) fn keeper(&self, name: &str, process: ProcessId) -> Option<EventHandler> {
         let (mut state, now) = self.lock();
-        state.keeper(name, process, now)
+        let [holder] = state.holders(name, now) else {
+            return None;
+        };
+        let keeper = holder.keeper.clone()?;
+        (holder.token?.process() == process).then_some(keeper)
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
@@ -183,15 +188,6 @@ impl State {
             self.held.remove(&claim.name);
         }
         ours
-    }
-
-    /// Returns the handler to call that recalls the lock from that process, if it holds it alone.
-    fn keeper(&mut self, name: &str, process: ProcessId, now: Timestamp) -> Option<EventHandler> {
-        let [holder] = self.holders(name, now) else {
-            return None;
-        };
-        let keeper = holder.keeper.clone()?;
-        (holder.token?.process() == process).then_some(keeper)
     }
 
     pub(crate) fn queue(&mut self, name: &Arc<str>) -> &mut VecDeque<Waiter> {

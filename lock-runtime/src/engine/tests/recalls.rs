@@ -3,19 +3,15 @@
 use crate::engine::event::EngineEvent;
 use crate::engine::recall::Recall;
 use crate::engine::request::{Attempt, Claim};
-use crate::engine::tests::peer::{Peer, soon};
+use crate::engine::tests::peer::{Peer, soon, until};
 use crate::engine::tests::space::Space;
 use crate::limit::Limit;
-use std::time::Duration;
-use tokio::time::sleep;
 
 impl Space {
     /// Returns a process that hears recalls.
     pub(crate) async fn listening_peer(&self) -> Peer {
         let peer = self.peer().await;
-        while !peer.hears_recalls() {
-            sleep(Duration::from_millis(5)).await;
-        }
+        until("it hears recalls", async || peer.hears_recalls()).await;
         peer
     }
 }

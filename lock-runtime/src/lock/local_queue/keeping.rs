@@ -10,6 +10,7 @@ use crate::options::LockOptions;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 /// Whether a call may try to acquire the lock from the server now.
 pub(crate) enum Availability {
@@ -33,8 +34,11 @@ pub(crate) enum Next<T> {
     },
 }
 
-/// What another process' recall finds.
-pub(crate) struct Recall {
+/// For how long a lock is not kept again that another process is about to acquire.
+const SOON: Duration = Duration::from_secs(1);
+
+/// What another process' recall does.
+pub(crate) struct RecallEffect {
     /// The lock, if it was kept.
     pub(crate) kept: Option<Kept>,
     /// This process holds the lock, and it is recalled for the first time.
@@ -118,17 +122,17 @@ impl<T> LocalQueues<T> {
     }
 
     /// Records that another process waits for the lock that is held with `token`.
-    pub(crate) fn recall(&self, name: &str, token: Token) -> Recall {
+    pub(crate) fn recall(&self, name: &str, token: Token) -> RecallEffect {
         let mut locks = self.locked();
         let lock = locks.get_mut(name);
         let recall = match lock.filter(|lock| lock.holds.has(token)) {
-            Some(lock) => Recall {
+            Some(lock) => RecallEffect {
                 is_first: std::mem::replace(&mut lock.recalled, Recalled::Yes) != Recalled::Yes,
                 kept: self.take_kept(lock, Some(token)),
             },
             None => {
                 self.recalls.came_early(token);
-                Recall {
+                RecallEffect {
                     is_first: false,
                     kept: None,
                 }
@@ -146,9 +150,17 @@ impl<T> LocalQueues<T> {
         held.filter_map(|lock| self.keep_no_more(lock)).collect()
     }
 
-    /// Records that another process is about to wait for the lock. Returns it if it was kept.
-    pub(crate) fn recall_kept(&self, name: &str) -> Option<Kept> {
-        self.keep_no_more(self.locked().get_mut(name)?)
+    /// Records that another process is about to wait for the lock. Until it has it, the lock is not kept.
+    pub(crate) fn recall_kept(&self, name: &Arc<str>) -> RecallEffect {
+        let kept = self
+            .locked()
+            .get_mut(name)
+            .and_then(|lock| self.keep_no_more(lock));
+        let is_first = kept.is_some();
+        if is_first {
+            self.recalls.back_off(name, SOON);
+        }
+        RecallEffect { kept, is_first }
     }
 
     fn keep_no_more(&self, lock: &mut LocalLock<T>) -> Option<Kept> {
