@@ -13,25 +13,39 @@ pub(crate) const CREATE_PROOFS: &str = "CREATE TABLE IF NOT EXISTS distributed_l
 /// Fails if the table is not there.
 pub(crate) const LOOK: &str = "SELECT name, record FROM distributed_locks LIMIT 0";
 
-/// What each session begins with. A server may have other values for all of them: some would change what the
-/// statements do, and others let one that is abandoned keep a row for minutes.
+/// What each session begins with. A server may have other values for all of them: some would change what
+/// the statements do, and others let one that is abandoned keep a row for minutes. On MariaDB none waits for
+/// a row.
 pub(crate) const BEGIN: [&str; 3] = [
     "SET NAMES binary",
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, completion_type = 0, \
-     innodb_lock_wait_timeout = 1, lock_wait_timeout = 1, timestamp = DEFAULT \
+     innodb_lock_wait_timeout = 1 /*M!100300 - 1 */, lock_wait_timeout = 1, timestamp = DEFAULT \
      /*M!100101 , max_statement_time = 0 */ /*!80000 , max_execution_time = 0 */",
 ];
 
 /// Which server it is, and whether it accepts writes.
 pub(crate) const SERVER: &str = "SELECT CONNECTION_ID(), @@global.read_only, @@global.innodb_read_only, \
-     CONCAT(VERSION(), ' ', @@version_comment), CONCAT(@@hostname, ':', @@port)";
+     CONCAT(VERSION(), ' ', @@version_comment), CONCAT(@@hostname, ':', @@port), @@innodb_rollback_on_timeout";
 
-/// Has a row if others accept writes, too.
-pub(crate) const OTHERS: &str = "SHOW GLOBAL VARIABLES WHERE variable_name = 'wsrep_on' AND value = 'ON' \
-     OR variable_name = 'group_replication_single_primary_mode' AND value = 'OFF'";
+/// Whether others accept writes, too: each is an error where there is no such variable. A list of the
+/// variables costs MySQL more than all else that a session begins with.
+pub(crate) const OTHERS: [&str; 2] = [
+    "SELECT @@global.wsrep_on",
+    "SELECT NOT @@global.group_replication_single_primary_mode",
+];
 
-/// Statements that are prepared. The stamp of a record is at its front.
+/// The row with a name and a stamp, unless another client has it locked; MariaDB fails then.
+macro_rules! where_free {
+    () => {
+        "WHERE /*!80000 name = (SELECT name FROM (SELECT name FROM distributed_locks WHERE */ \
+         name = ? AND LEFT(record, 16) = ? /*!80000 LIMIT 1 FOR UPDATE SKIP LOCKED) free) */"
+    };
+}
+
+/// Statements that are prepared. The stamp of a record is at its front. Whoever finds a row locked has lost
+/// it to another client, and writes nothing: if the statements of a thousand clients wait for one row, the
+/// server has no time for anything else.
 #[derive(Clone, Copy)]
 pub(crate) enum Prepared {
     Load,
@@ -58,13 +72,12 @@ impl Prepared {
                 "SELECT TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)), record \
                  FROM (SELECT 1) one LEFT JOIN distributed_locks ON name = ?"
             }
-            Prepared::Insert => "INSERT INTO distributed_locks (name, record) VALUES (?, ?)",
-            Prepared::Update => {
-                "UPDATE distributed_locks SET record = ? WHERE name = ? AND LEFT(record, 16) = ?"
+            Prepared::Insert => {
+                "INSERT INTO distributed_locks (name, record) SELECT ?, ? \
+                 WHERE NOT EXISTS (SELECT 1 FROM distributed_locks WHERE name = ?)"
             }
-            Prepared::Delete => {
-                "DELETE FROM distributed_locks WHERE name = ? AND LEFT(record, 16) = ?"
-            }
+            Prepared::Update => concat!("UPDATE distributed_locks SET record = ? ", where_free!()),
+            Prepared::Delete => concat!("DELETE FROM distributed_locks ", where_free!()),
             Prepared::Names => {
                 "SELECT name FROM distributed_locks WHERE name >= ? AND name < ? ORDER BY name LIMIT ?"
             }

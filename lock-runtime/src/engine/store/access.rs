@@ -44,7 +44,7 @@ impl Core {
         let most = (PAUSE * (1 << tries.min(10))).min(longest);
         let end = deadline_in(fraction(most));
         if end >= deadline {
-            let words = "other clients were faster as long as there was time";
+            let words = "other clients had the record as long as there was time";
             return Err(EngineError::new(EngineErrorKind::NotReady, words));
         }
         self.io.sleep_until(end).await;

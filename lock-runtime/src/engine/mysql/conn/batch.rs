@@ -124,23 +124,23 @@ async fn swap_all(
     let mut conflicts = Vec::new();
     let writes: Vec<_> = swaps.iter().map(|(swap, _)| command(swap)).collect();
     for (nth, reply) in write(session, writes).await?.into_iter().enumerate() {
-        match reply {
-            Ok(reply) if reply.changed > 0 => results.push(Ok(swaps[nth].0.done())),
-            Err(error) if !error.is_duplicate() => {
-                let words = "another write of the transaction failed";
-                let undone = || match error.is_deadlock() {
-                    true => StoreError::not_done(words),
-                    // It depends on the settings of the server.
-                    false => StoreError::unknown(words),
-                };
-                results.iter_mut().for_each(|it| *it = Err(undone()));
-                results.push(Err(error.into()));
-            }
-            _ => {
-                conflicts.push(nth);
-                results.push(Ok(Swapped::Conflict(Loaded::nothing())));
-            }
+        let is_lost = match &reply {
+            Ok(reply) => reply.changed == 0,
+            Err(error) => error.is_duplicate() || error.is_locked(),
+        };
+        if let Err(error) = &reply
+            && let Some(error) = error_of_others(error, session.timeouts_undo)
+        {
+            results.iter_mut().for_each(|it| *it = Err(error.clone()));
         }
+        results.push(match reply {
+            _ if is_lost => {
+                conflicts.push(nth);
+                Ok(Swapped::Conflict(Loaded::nothing()))
+            }
+            Ok(_) => Ok(swaps[nth].0.done()),
+            Err(error) => Err(error.into()),
+        });
     }
     let loads = conflicts.iter().map(|nth| load(&swaps[*nth].0.name));
     let loads: Vec<_> = loads.collect();
@@ -156,6 +156,20 @@ async fn swap_all(
         }
     }
     Ok(results)
+}
+
+/// Returns the error of the writes before that failed one in its transaction, unless it leaves them as they
+/// are.
+fn error_of_others(error: &ServerError, timeouts_undo: bool) -> Option<StoreError> {
+    let words = "another write of the transaction failed";
+    if error.is_duplicate() || error.is_locked() && !timeouts_undo {
+        None
+    } else if error.is_deadlock() || error.is_locked() {
+        Some(StoreError::not_done(words))
+    } else {
+        // It depends on the settings of the server.
+        Some(StoreError::unknown(words))
+    }
 }
 
 /// Sends writes, together if there are several. Fails if it is unknown whether they are carried out.
@@ -182,7 +196,7 @@ fn command(swap: &Swap) -> Command {
     let name = || Value::from(swap.name.as_bytes());
     let stamp = |version: &Version| Value::from(version.as_bytes());
     let (statement, values) = match (&swap.expected, &swap.record) {
-        (None, Some(record)) => (Prepared::Insert, vec![name(), record.into()]),
+        (None, Some(record)) => (Prepared::Insert, vec![name(), record.into(), name()]),
         (Some(version), Some(record)) => (
             Prepared::Update,
             vec![record.into(), name(), stamp(version)],

@@ -25,6 +25,8 @@ pub(crate) struct Session {
     /// command, or another server for reads; of several servers, each has its own clock and named locks, and
     /// may be behind.
     pub(crate) is_sole: bool,
+    /// A write that finds a row locked undoes those before it in its transaction.
+    pub(crate) timeouts_undo: bool,
     /// An error of the server says that another one is to be used.
     pub(crate) is_over: bool,
 }
@@ -53,37 +55,34 @@ impl Session {
             server: "".into(),
             // Until it is known.
             is_sole: false,
+            timeouts_undo: false,
             is_over: false,
         };
-        let texts = BEGIN.into_iter().chain([OTHERS, SERVER]);
-        let commands: Vec<_> = texts.map(|it| Command::Text(it.to_owned())).collect();
-        let (mut others, mut server) = (Reply::default(), Reply::default());
-        for reply in session.exchange(&commands).await? {
-            others = std::mem::replace(&mut server, reply.map_err(Failure::Server)?);
+        for statement in BEGIN {
+            session.query(statement).await?;
         }
-        let row = server.rows.first();
-        let text = |column| {
-            let value = row.and_then(|row| row.as_ref(column)).cloned();
-            let text = value.and_then(|it| from_value_opt::<Vec<u8>>(it).ok());
-            String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
-        };
-        let version = text(3);
+        let mut has_others = false;
+        for variable in OTHERS {
+            match session.query(variable).await {
+                Err(Failure::Server(error)) if error.is_no_variable() => {}
+                reply => has_others |= is_on(&text(&reply?, 0)),
+            }
+        }
+        let server = session.query(SERVER).await?;
+        let version = text(&server, 3);
         if let Some(name) = UNFIT.iter().find(|name| version.contains(**name)) {
             return Err(Failure::Unfit(format!(
                 "the server is {name}, on which locks are not tested; use MySQL or MariaDB"
             )));
         }
-        if [1, 2]
-            .map(text)
-            .iter()
-            .any(|it| !matches!(&**it, "0" | "OFF"))
-        {
+        if is_on(&text(&server, 1)) || is_on(&text(&server, 2)) {
             return Err(Failure::Broken(std::io::Error::other(
                 "the server is read-only: a replica, or one that is being replaced",
             )));
         }
-        session.server = text(4).into();
-        session.is_sole = text(0) == logged_in.number.to_string() && others.rows.is_empty();
+        session.server = text(&server, 4).into();
+        session.timeouts_undo = is_on(&text(&server, 5));
+        session.is_sole = text(&server, 0) == logged_in.number.to_string() && !has_others;
         Ok(session)
     }
 
@@ -171,6 +170,18 @@ impl Session {
             }
         }
     }
+}
+
+/// Returns a value of the only row of a reply, as text.
+fn text(reply: &Reply, column: usize) -> String {
+    let value = reply.rows.first().and_then(|row| row.as_ref(column));
+    let text = value.and_then(|it| from_value_opt::<Vec<u8>>(it.clone()).ok());
+    String::from_utf8_lossy(&text.unwrap_or_default()).into_owned()
+}
+
+/// Returns `true` if a variable with that value is on.
+fn is_on(value: &str) -> bool {
+    !matches!(value, "0" | "OFF")
 }
 
 impl Command {

@@ -2,10 +2,18 @@
 
 mod bells;
 mod replies;
+mod rows;
 
+use crate::config::Config;
+use crate::engine::mysql::address::Address;
+use crate::engine::mysql::open::start;
+use crate::engine::mysql::store::MySqlStore;
 use crate::engine::tests::registry::{Case, SHARED, cases, run};
 use crate::engine::tests::topology::Topology;
+use crate::engine::timeouts::Timeouts;
+use crate::util::io_thread::IoThread;
 use lock_test_support::mariadb::MariaDb;
+use std::sync::Arc;
 
 const OWN: &[(&str, Case)] = cases! {
     bells:
@@ -22,27 +30,25 @@ fn operations() {
     run(topology, &[SHARED, OWN]);
 }
 
-#[cfg(feature = "testing")]
-#[tokio::test]
-async fn table_keeps_the_promises_of_a_store() {
-    use crate::config::Config;
-    use crate::engine::mysql::address::Address;
-    use crate::engine::mysql::open::start;
-    use crate::engine::timeouts::Timeouts;
-    use crate::testing::check_store;
-    use crate::util::io_thread::IoThread;
-    use std::sync::Arc;
-
-    let server = MariaDb::start();
+/// Returns a store with a connection of its own.
+fn store(server: &MariaDb) -> MySqlStore {
     let config = Config::new(server.url());
     let address = Address::parse(&server.url(), &config).unwrap();
     let timeouts = Timeouts::of(&config);
+    let handler = Arc::new(drop) as _;
     let store = start(
         IoThread::start().unwrap(),
         address.into(),
         &timeouts,
-        &(Arc::new(drop) as _),
+        &handler,
     );
     timeouts.opened();
-    check_store(&store).await.unwrap();
+    store
+}
+
+#[cfg(feature = "testing")]
+#[tokio::test]
+async fn table_keeps_the_promises_of_a_store() {
+    let server = MariaDb::start();
+    crate::testing::check_store(&store(&server)).await.unwrap();
 }

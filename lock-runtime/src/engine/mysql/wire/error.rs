@@ -18,6 +18,7 @@ pub(crate) struct ServerError {
 
 /// The row is there already.
 const DUPLICATE: u16 = 1062;
+const NO_VARIABLE: u16 = 1193;
 /// No table of that name.
 const NO_TABLE: u16 = 1146;
 /// Of two transactions that wait for each other, this one is undone.
@@ -45,6 +46,10 @@ impl ServerError {
 
     pub(crate) fn is_no_table(&self) -> bool {
         self.code == NO_TABLE
+    }
+
+    pub(crate) fn is_no_variable(&self) -> bool {
+        self.code == NO_VARIABLE
     }
 
     /// Returns `true` if another connection is to be used: another server may accept the request, or it is
