@@ -135,6 +135,10 @@ impl Loaded {
             ..self
         }
     }
+
+    pub(crate) fn version(&self) -> Option<&Version> {
+        self.found.as_ref().map(|(_, version)| version)
+    }
 }
 
 /// What a swap came to.
@@ -142,7 +146,7 @@ impl Loaded {
 pub enum Swapped {
     /// It is done; the record has this version. A record that was deleted has any.
     Done(Version),
-    /// Another record is there, which is this one, or `nothing`.
+    /// It is not done, and this record is there, or `nothing`: mostly another one than was expected.
     Conflict(Loaded),
 }
 

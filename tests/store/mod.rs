@@ -1,6 +1,7 @@
 //! Locks on a store that loses requests and replies, and carries writes out late.
 
 mod foreign;
+mod locked;
 mod wrong;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -73,7 +73,8 @@ impl Core {
         deadline: Instant,
     ) -> Result<Option<(Loaded, Timestamp)>, EngineError> {
         let (sent, expected) = (self.clock.now(), known.version.clone());
-        let swapped = self.replace(name, expected.as_ref(), bytes, deadline).await;
+        let swapped = self.try_replace(name, expected.as_ref(), bytes, deadline);
+        let swapped = swapped.await;
         if !matches!(&swapped, Err(error) if error.kind == EngineErrorKind::Indeterminate) {
             self.known.end_swap(name, &expected);
         }
@@ -119,8 +120,8 @@ impl Core {
         time
     }
 
-    /// Replaces a record.
-    pub(crate) async fn replace(
+    /// Replaces a record. A conflict may show the expected one, if another client has it locked.
+    async fn try_replace(
         &self,
         name: &str,
         expected: Option<&Version>,
@@ -131,6 +132,24 @@ impl Core {
         self.by(deadline, swap).await
     }
 
+    /// Replaces a record. Fails if another client has it locked.
+    pub(crate) async fn replace(
+        &self,
+        name: &str,
+        expected: Option<&Version>,
+        record: Option<&[u8]>,
+        deadline: Instant,
+    ) -> Result<Swapped, EngineError> {
+        let replaced = self.try_replace(name, expected, record, deadline);
+        match replaced.await? {
+            Swapped::Conflict(found) if found.version() == expected => {
+                let words = "another client has locked the record";
+                Err(EngineError::new(EngineErrorKind::NotReady, words))
+            }
+            swapped => Ok(swapped),
+        }
+    }
+
     /// Replaces what is there, whatever that is.
     pub(crate) async fn rewrite(
         &self,
@@ -139,16 +158,16 @@ impl Core {
         deadline: Instant,
     ) -> Result<(), EngineError> {
         let mut present = self.look(name, deadline).await?;
-        loop {
+        for tries in 1.. {
             let record = record(&present);
-            let version = present.found.map(|(_, version)| version);
-            let replaced = self.replace(name, version.as_ref(), Some(&record), deadline);
+            let replaced = self.try_replace(name, present.version(), Some(&record), deadline);
             match replaced.await? {
-                Swapped::Done(_) => return Ok(()),
+                Swapped::Done(_) => break,
                 Swapped::Conflict(found) => present = found,
             }
-            self.pause(1, LONGEST, deadline).await?;
+            self.pause(tries, LONGEST, deadline).await?;
         }
+        Ok(())
     }
 
     pub(crate) async fn names(

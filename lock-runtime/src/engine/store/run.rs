@@ -92,7 +92,7 @@ impl Core {
             self.load(name, &mut known, deadline).await?;
             has_looked = true;
         }
-        // A conflict shows the present, too.
+        // Another version shows the present, too.
         let mut is_present = has_looked && loads_the_present;
         let (mut tries, mut pauses) = (0, false);
         loop {
@@ -159,8 +159,10 @@ impl Core {
                     return Ok(replies);
                 }
                 Ok(Some((found, sent))) => {
+                    // Else it was locked by another client.
+                    let has_changed = found.version() != known.version.as_ref();
                     self.take_in(name, &mut known, found, sent)?;
-                    (has_looked, is_present) = (true, true);
+                    (has_looked, is_present) = (true, has_changed || loads_the_present);
                     let is_urgent = batch.iter().any(|it| it.what.command.is_urgent());
                     if batch.iter().all(|it| it.what.command.asks()) {
                         // As many as wait may want the record, too.

@@ -75,7 +75,7 @@ impl Round {
     /// Carries the requests out, and answers them. Those that are left have no reply.
     pub(crate) async fn carry_out(&mut self, session: &mut Session) -> Result<(), Failure> {
         while !self.swaps.is_empty() {
-            let count = if session.is_sole {
+            let count = if session.may_combine {
                 together(&self.swaps)
             } else {
                 1
@@ -121,7 +121,7 @@ async fn swap_all(
     swaps: &[(Swap, Answer<Swapped>)],
 ) -> Result<Vec<Result<Swapped, StoreError>>, Failure> {
     let mut results: Vec<Result<Swapped, StoreError>> = Vec::with_capacity(swaps.len());
-    let mut conflicts = Vec::new();
+    let (mut conflicts, mut has_failed) = (Vec::new(), false);
     let writes: Vec<_> = swaps.iter().map(|(swap, _)| command(swap)).collect();
     for (nth, reply) in write(session, writes).await?.into_iter().enumerate() {
         let is_lost = match &reply {
@@ -129,9 +129,16 @@ async fn swap_all(
             Err(error) => error.is_duplicate() || error.is_locked(),
         };
         if let Err(error) = &reply
-            && let Some(error) = error_of_others(error, session.timeouts_undo)
+            && !is_lost
         {
-            results.iter_mut().for_each(|it| *it = Err(error.clone()));
+            let words = "another write of the transaction failed";
+            let undone = || match error.is_deadlock() && !has_failed {
+                true => StoreError::not_done(words),
+                // It depends on the settings of the server; after a deadlock each write stands by itself.
+                false => StoreError::unknown(words),
+            };
+            results.iter_mut().for_each(|it| *it = Err(undone()));
+            has_failed = true;
         }
         results.push(match reply {
             _ if is_lost => {
@@ -156,20 +163,6 @@ async fn swap_all(
         }
     }
     Ok(results)
-}
-
-/// Returns the error of the writes before that failed one in its transaction, unless it leaves them as they
-/// are.
-fn error_of_others(error: &ServerError, timeouts_undo: bool) -> Option<StoreError> {
-    let words = "another write of the transaction failed";
-    if error.is_duplicate() || error.is_locked() && !timeouts_undo {
-        None
-    } else if error.is_deadlock() || error.is_locked() {
-        Some(StoreError::not_done(words))
-    } else {
-        // It depends on the settings of the server.
-        Some(StoreError::unknown(words))
-    }
 }
 
 /// Sends writes, together if there are several. Fails if it is unknown whether they are carried out.

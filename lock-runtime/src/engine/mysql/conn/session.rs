@@ -25,8 +25,8 @@ pub(crate) struct Session {
     /// command, or another server for reads; of several servers, each has its own clock and named locks, and
     /// may be behind.
     pub(crate) is_sole: bool,
-    /// A write that finds a row locked undoes those before it in its transaction.
-    pub(crate) timeouts_undo: bool,
+    /// Swaps of several rows may go into one transaction: one that finds its row locked undoes no other.
+    pub(crate) may_combine: bool,
     /// An error of the server says that another one is to be used.
     pub(crate) is_over: bool,
 }
@@ -55,7 +55,7 @@ impl Session {
             server: "".into(),
             // Until it is known.
             is_sole: false,
-            timeouts_undo: false,
+            may_combine: false,
             is_over: false,
         };
         for statement in BEGIN {
@@ -81,8 +81,8 @@ impl Session {
             )));
         }
         session.server = text(&server, 4).into();
-        session.timeouts_undo = is_on(&text(&server, 5));
         session.is_sole = text(&server, 0) == logged_in.number.to_string() && !has_others;
+        session.may_combine = session.is_sole && !is_on(&text(&server, 5));
         Ok(session)
     }
 

@@ -8,6 +8,7 @@ use crate::config::Config;
 use crate::engine::mysql::address::Address;
 use crate::engine::mysql::open::start;
 use crate::engine::mysql::store::MySqlStore;
+use crate::engine::tests::peer::LONG;
 use crate::engine::tests::registry::{Case, SHARED, cases, run};
 use crate::engine::tests::topology::Topology;
 use crate::engine::timeouts::Timeouts;
@@ -33,6 +34,7 @@ fn operations() {
 /// Returns a store with a connection of its own.
 fn store(server: &MariaDb) -> MySqlStore {
     let config = Config::new(server.url());
+    let config = config.connect_timeout(LONG).command_timeout(LONG);
     let address = Address::parse(&server.url(), &config).unwrap();
     let timeouts = Timeouts::of(&config);
     let handler = Arc::new(drop) as _;
