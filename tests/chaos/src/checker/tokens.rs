@@ -1,11 +1,14 @@
 //! Fencing tokens increase: a token requested after another was received is greater, unless both are
 //! readers'. Repeated requests within a hold return the same token, also after a downgrade, and readers of
-//! one process may share a hold; all others differ. This holds whatever servers lose.
+//! one process may share a hold; all others differ. This holds whatever servers lose. Only if somebody deletes a
+//! lock after a machine slept, the numbers of before may be the greater ones: they follow the server's clock,
+//! which a process knows from its own.
 
 use std::collections::HashMap;
 
 use super::{Call, Case, Rule, Verdict};
 use crate::checker::call::Token;
+use crate::fault::Kind;
 use crate::journal::CallKind;
 use crate::revocation::{Revocation, Whom};
 
@@ -34,12 +37,12 @@ pub fn check(case: &Case<'_>, verdict: &mut Verdict) {
         verdict.tokens += had.len();
         let forces = case.revocations.iter().filter(|force| force.key == key);
         forces.for_each(|force| around(case, verdict, force, &had));
-        grow(verdict, had.clone());
+        grow(case, verdict, had.clone());
         differ(verdict, had);
     }
 }
 
-fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
+fn grow(case: &Case<'_>, verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
     let mut by_request = had.clone();
     had.sort_by_key(|(_, token)| token.had);
     by_request.sort_by_key(|(_, token)| token.requested);
@@ -60,7 +63,10 @@ fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
             }
         }
         let greatest = greatest[usize::from(call.kind.reads())];
-        if let Some((other, before)) = greatest.filter(|(_, before)| before.number > token.number) {
+        let is_broken = |(_, before): &(&Call, Token)| {
+            before.number > token.number && !was_ahead(case, call.key, before, &token)
+        };
+        if let Some((other, before)) = greatest.filter(is_broken) {
             let text = format!(
                 "{} received {}, and after that {} received only {}",
                 other.name(),
@@ -71,6 +77,14 @@ fn grow(verdict: &mut Verdict, mut had: Vec<(&Call, Token)>) {
             verdict.broken(Rule::Tokens, text);
         }
     }
+}
+
+/// Returns `true` if the lock was deleted between the two, and a machine slept before.
+fn was_ahead(case: &Case<'_>, key: u32, before: &Token, after: &Token) -> bool {
+    let mut deletions = case.forgetting(key);
+    let mut faults = case.faults();
+    deletions.any(|it| it.until > before.had && it.from < after.requested)
+        && faults.any(|it| it.kind == Kind::ClockStepped && it.from < before.had)
 }
 
 /// The number that a force has drawn lies between those of earlier holds and of later ones. If the lock was

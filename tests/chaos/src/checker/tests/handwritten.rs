@@ -381,6 +381,29 @@ fn tokens(first: &str, again: &str, second: &str) -> Vec<Rule> {
     ))
 }
 
+/// A machine that slept knows the server's clock from its own.
+#[test]
+fn token_after_a_deletion_may_be_less_if_a_machine_slept() {
+    let mut history = history(
+        "
+         0 1.1 asks
+         1 1.1 begins 988
+         3 1.1 token 2 7
+         4 1.1 done
+         8 2.1 asks
+         8 2.1 begins 988
+         9 2.1 token 8 6
+        11 2.1 done",
+    );
+    let (sleeps, deletion) = (fault(Kind::ClockStepped, 0, 1), forgets(5, 6));
+    for faults in [vec![sleeps.clone()], vec![deletion.clone()]] {
+        history.faults = faults;
+        assert_eq!(broken(&history), [Rule::Tokens]);
+    }
+    history.faults = vec![sleeps, deletion];
+    assert_eq!(broken(&history), []);
+}
+
 #[test]
 fn tokens_that_do_not_increase_are_a_violation() {
     assert_eq!(tokens("7", "7", "8"), []);
