@@ -21,16 +21,17 @@ pub(crate) const BEGIN: [&str; 3] = [
     "SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED, READ WRITE",
     "SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION', autocommit = 1, completion_type = 0, \
      innodb_lock_wait_timeout = 1 /*M!100300 - 1 */, lock_wait_timeout = 1, timestamp = DEFAULT \
-     /*M!100101 , max_statement_time = 0 */ /*M!110402 , innodb_snapshot_isolation = 0 */ /*!80000 , max_execution_time = 0 */",
+     /*M!100101 , max_statement_time = 0 */ /*M!110402 , innodb_snapshot_isolation = 0 */ \
+     /*!80000 , max_execution_time = 0 */",
 ];
 
 /// Which server it is, and whether it accepts writes.
 pub(crate) const SERVER: &str = "SELECT CONNECTION_ID(), @@global.read_only, @@global.innodb_read_only, \
      CONCAT(VERSION(), ' ', @@version_comment), CONCAT(@@hostname, ':', @@port), @@innodb_rollback_on_timeout";
 
-/// Whether others accept writes, too: each is an error where there is no such variable, which is one of the
-/// session on some servers, and a global one on others. A list of the
-/// variables costs MySQL more than all else that a session begins with.
+/// Whether others accept writes, too; each is an error where there is no such variable. The first is that of
+/// the session, since some servers have no other. A list of the variables would cost MySQL more than all else
+/// that a session begins with.
 pub(crate) const OTHERS: [&str; 2] = [
     "SELECT @@wsrep_on",
     "SELECT NOT @@global.group_replication_single_primary_mode",

@@ -19,7 +19,7 @@ async fn record(store: &MySqlStore, name: &str) -> Vec<u8> {
 /// Statements that wait for one row take the time of all others.
 #[tokio::test]
 async fn row_that_another_client_has_locked_is_lost_without_a_wait() {
-    // Two ways in which servers take the failure of one write of a transaction.
+    // On some servers the failure of one write undoes those before it in its transaction.
     for undoes in [false, true] {
         let option = format!("--innodb-rollback-on-timeout={}", u8::from(undoes));
         let mut server = MariaDb::with(&[&option]);
