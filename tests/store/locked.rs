@@ -1,5 +1,5 @@
-//! A store whose records other clients lock for a while: a swap is not done, although the record is the one that
-//! was expected.
+//! A store whose records other clients lock for a while: a swap is not done, although the record is the one
+//! that was expected.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -92,14 +92,12 @@ impl Core {
             self.load(name, &mut known, deadline).await?;
             has_looked = true;
         }
-        // Another version shows the present, too.
-        let mut is_present = has_looked && loads_the_present;
         let (mut tries, mut pauses) = (0, false);
         loop {
             let doomed = self.doomed(&known, batch);
             if !doomed.is_empty() && !has_looked {
                 self.load(name, &mut known, deadline).await?;
-                (has_looked, is_present) = (true, loads_the_present);
+                has_looked = true;
                 continue;
             }
             let ended = self.end_proofs(name, doomed, batch, deadline).await?;
@@ -126,6 +124,7 @@ impl Core {
                 // Whoever asks for a lock that looks busy asks again.
                 let asks = |it: &Request<Errand, _>| it.what.command.asks();
                 let suffices = has_looked && !*in_doubt && batch.iter().all(asks);
+                let is_present = has_looked && loads_the_present;
                 if batch.is_empty() || is_present || suffices {
                     self.known.end_swap(name, &known.version);
                     return Ok(replies);
@@ -133,7 +132,7 @@ impl Core {
                 if !has_looked {
                     self.known.end_swap(name, &known.version);
                     self.load(name, &mut known, deadline).await?;
-                    (has_looked, is_present) = (true, loads_the_present);
+                    has_looked = true;
                     continue;
                 }
             }
@@ -142,7 +141,7 @@ impl Core {
                 self.pause(tries, longest(batch), deadline).await?;
                 // Only then, since what is known would be old after the pause.
                 self.load(name, &mut known, deadline).await?;
-                (has_looked, is_present) = (true, loads_the_present);
+                has_looked = true;
                 continue;
             }
             let stays = !record.is_idle() || record.keep;
@@ -159,10 +158,8 @@ impl Core {
                     return Ok(replies);
                 }
                 Ok(Some((found, sent))) => {
-                    // Else it was locked by another client.
-                    let has_changed = found.version() != known.version.as_ref();
                     self.take_in(name, &mut known, found, sent)?;
-                    (has_looked, is_present) = (true, has_changed || loads_the_present);
+                    has_looked = true;
                     let is_urgent = batch.iter().any(|it| it.what.command.is_urgent());
                     if batch.iter().all(|it| it.what.command.asks()) {
                         // As many as wait may want the record, too.
@@ -180,7 +177,7 @@ impl Core {
                     let paused = self.pause(tries, longest(batch), deadline).await;
                     paused.map_err(|_| error)?;
                     self.load(name, &mut known, deadline).await?;
-                    (has_looked, is_present) = (true, loads_the_present);
+                    has_looked = true;
                 }
                 Err(error) => return Err(error),
             }

@@ -1,8 +1,8 @@
 //! Fencing tokens increase: a token requested after another was received is greater, unless both are
 //! readers'. Repeated requests within a hold return the same token, also after a downgrade, and readers of
-//! one process may share a hold; all others differ. This holds whatever servers lose. Only if somebody deletes a
-//! lock after a machine slept, the numbers of before may be the greater ones: they follow the server's clock,
-//! which a process knows from its own.
+//! one process may share a hold; all others differ. This holds whatever servers lose. Only if a lock is
+//! deleted after a machine slept, the numbers of before may be the greater ones: they follow the server's
+//! clock, which a process knows from its own.
 
 use std::collections::HashMap;
 

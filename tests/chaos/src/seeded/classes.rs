@@ -456,6 +456,11 @@ pub const CLASSES: &[Class] = &[
         patch: "c90-clocks-of-servers-stand-still",
         finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
     },
+    Class {
+        name: "C91",
+        patch: "c91-conflicts-show-the-present",
+        finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
+    },
 ];
 
 impl Class {

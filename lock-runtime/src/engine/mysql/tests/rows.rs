@@ -7,6 +7,8 @@ use tokio::join;
 const OLD: &[u8] = b"0000000000000000 the old record";
 const NEW: &[u8] = b"1111111111111111 the new record";
 
+const GATE: &str = "DO GET_LOCK('gate', 20)";
+
 async fn swap(store: &MySqlStore, name: &str, from: Option<&[u8]>) -> Result<Swapped, StoreError> {
     let version = from.map(Version::stamp_of);
     store.swap(name, version.as_ref(), Some(NEW)).await
@@ -33,13 +35,14 @@ async fn row_that_another_client_has_locked_is_lost_without_a_wait() {
         let lock = "SELECT 1 FROM distributed_locks WHERE name = 'locked' FOR UPDATE";
         other.run(lock.to_owned()).await.unwrap();
 
-        // What comes meanwhile goes together.
-        let connection = one.connection().await.unwrap();
-        connection.run("DO SLEEP(0.2)".to_owned());
-        let (free, locked, inserted) = join!(
+        // What comes while the connection waits goes together.
+        other.run(GATE.to_owned()).await.unwrap();
+        one.connection().await.unwrap().run(GATE.to_owned());
+        let (free, locked, inserted, _) = join!(
             swap(&one, "free", Some(OLD)),
             swap(&one, "locked", Some(OLD)),
             swap(&one, "locked", None),
+            other.run("DO RELEASE_LOCK('gate')".to_owned()),
         );
         for lost in [locked, inserted] {
             let Ok(Swapped::Conflict(found)) = lost else {

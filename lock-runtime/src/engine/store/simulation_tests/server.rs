@@ -184,6 +184,10 @@ impl Server {
     }
 
     fn replace(&self, name: &str, expected: Option<Version>, record: Option<Vec<u8>>) -> Swapped {
+        if self.is_faulty() && self.below(FAULTS) == 0 {
+            // Another client has it locked.
+            return Swapped::Conflict(self.find(name));
+        }
         let mut shelf = self.shelf.lock().unwrap();
         shelf.versions += 1;
         let version = Version::new(shelf.versions.to_be_bytes());
