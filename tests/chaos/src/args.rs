@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::process::exit;
 use std::str::FromStr;
 
+use crate::deployment::Topology;
+
 const HELP: &str = "\
 Injects faults into servers, networks and processes while a few processes compete for locks, and
 checks the recorded history.
@@ -17,7 +19,8 @@ checks the recorded history.
     --minutes N        duration of the run; default 2
     --schedules N      number of schedules, instead of a duration
     --on A,B           topologies: memory, standalone, sentinel, cluster, quorum, postgres,
-                       etcd, zookeeper; default the first five
+                       etcd, zookeeper, mariadb, sqlite; default the first five; scenes are played
+                       on these instead of their own, also to detect rules and to provoke
     --scene A,B        these scenes only; by default a third of all schedules are scenes
     --seed S           replay one schedule, on the first of those topologies or scenes
     --lanes N          concurrent schedules; default 4
@@ -29,7 +32,7 @@ checks the recorded history.
 pub struct Args {
     pub minutes: f64,
     pub schedules: Option<u64>,
-    pub on: Vec<String>,
+    pub on: Vec<Topology>,
     pub scenes: Vec<String>,
     pub seed: Option<u64>,
     pub lanes: usize,
@@ -59,7 +62,7 @@ impl Args {
             match argument.as_str() {
                 "--minutes" => args.minutes = number(&argument, &value()),
                 "--schedules" => args.schedules = Some(number(&argument, &value())),
-                "--on" => args.on = value().split(',').map(str::to_owned).collect(),
+                "--on" => args.on = value().split(',').map(topology).collect(),
                 "--scene" => args.scenes = value().split(',').map(str::to_owned).collect(),
                 "--seed" => args.seed = Some(number(&argument, &value())),
                 "--lanes" => args.lanes = number(&argument, &value()),
@@ -76,6 +79,10 @@ impl Args {
         }
         args
     }
+}
+
+fn topology(name: &str) -> Topology {
+    Topology::named(name).unwrap_or_else(|| leave(&format!("unknown topology `{name}`")))
 }
 
 fn number<T: FromStr>(option: &str, value: &str) -> T {

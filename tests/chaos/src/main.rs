@@ -46,9 +46,9 @@ fn main() -> ExitCode {
             ExitCode::SUCCESS
         }
         ["seeded", ref rules @ ..] if args.compile => seeded::compile(rules),
-        ["seeded", ref rules @ ..] => seeded::run(rules),
+        ["seeded", ref rules @ ..] => seeded::run(rules, &args.on),
         ["provoke", scene, seconds] => {
-            seeded::provoke(scene, seconds);
+            seeded::provoke(scene, args.on.first().copied(), seconds);
             ExitCode::SUCCESS
         }
         _ => leave(&format!("`{}` is not a command", words.join(" "))),

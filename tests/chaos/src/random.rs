@@ -18,7 +18,10 @@ use crate::trace;
 const EACH: u64 = 2;
 
 pub fn run(args: &Args) -> ExitCode {
-    let topologies = topologies(&args.on);
+    let topologies = match args.on.is_empty() {
+        true => &Topology::OF_REDIS[..],
+        false => &args.on,
+    };
     let start = Instant::now();
     let time = Duration::from_secs_f64(args.minutes * 60.0);
     let goes_on = |number, _: &Report| match (args.seed, args.schedules) {
@@ -35,9 +38,10 @@ pub fn run(args: &Args) -> ExitCode {
         let is_scene = !args.scenes.is_empty() || number % (1 + EACH) == EACH;
         if is_scene && !scenes.is_empty() {
             let turn = if args.scenes.is_empty() { turn } else { number };
-            return Next::Scene(scenes[(turn % scenes.len() as u64) as usize], seed);
+            let scene = one_of(&scenes, turn).expect("there is one");
+            return Next::Scene(scene, one_of(&args.on, number / scenes.len() as u64), seed);
         }
-        let topology = topologies[(number % topologies.len() as u64) as usize];
+        let topology = one_of(topologies, number).expect("there is one");
         Next::Schedule(Box::new(Schedule::of(topology, seed)))
     };
     let (mut most, mut liveliest) = (0, None);
@@ -75,14 +79,7 @@ fn scenes(args: &Args) -> Vec<&'static Scene> {
     }
 }
 
-fn topologies(names: &[String]) -> Vec<Topology> {
-    let topology = |name: &String| {
-        let mut all = Topology::ALL.into_iter();
-        let topology = all.find(|topology| topology.name() == name);
-        topology.unwrap_or_else(|| leave(&format!("unknown topology `{name}`")))
-    };
-    match names.is_empty() {
-        true => Topology::OF_REDIS.to_vec(),
-        false => names.iter().map(topology).collect(),
-    }
+fn one_of<T: Copy>(all: &[T], number: u64) -> Option<T> {
+    let number = number.checked_rem(all.len() as u64)?;
+    all.get(number as usize).copied()
 }

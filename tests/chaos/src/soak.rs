@@ -7,6 +7,7 @@ use std::thread;
 
 use crate::artifacts::keep;
 use crate::checker::{Verdict, check};
+use crate::deployment::Topology;
 use crate::report::Report;
 use crate::scene::Scene;
 use crate::schedule::{RunResult, Schedule};
@@ -14,22 +15,22 @@ use crate::schedule::{RunResult, Schedule};
 /// The next schedule to play.
 pub enum Next {
     Schedule(Box<Schedule>),
-    /// A scene with its seed.
-    Scene(&'static Scene, u64),
+    /// A scene with its topology, if it is another one, and its seed.
+    Scene(&'static Scene, Option<Topology>, u64),
 }
 
 impl Next {
     fn play(&self) -> RunResult {
         match self {
             Self::Schedule(schedule) => schedule.play(),
-            Self::Scene(scene, seed) => scene.play(*seed),
+            Self::Scene(scene, on, seed) => scene.play(*on, *seed),
         }
     }
 
     fn name(&self) -> (&'static str, u64) {
         match self {
             Self::Schedule(schedule) => (schedule.topology.name(), schedule.seed),
-            Self::Scene(scene, seed) => (scene.name, *seed),
+            Self::Scene(scene, _, seed) => (scene.name, *seed),
         }
     }
 }

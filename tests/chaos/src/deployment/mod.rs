@@ -24,8 +24,10 @@ use lock_test_support::proxy::Proxy;
 use lock_test_support::rng::Rng;
 use lock_test_support::servers::Servers;
 use lock_test_support::zookeeper::ZooKeeper;
+pub use mariadb::InMariaDb;
 pub use one_node::OneNode;
 pub use postgres::{Beside, InPostgres};
+pub use quorum::Quorum;
 use replicated::Replicated;
 pub use replicated::ensemble;
 pub use standalone::Standalone;
@@ -83,6 +85,10 @@ impl Topology {
         self != Self::Sqlite
     }
 
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|it| it.name() == name)
+    }
+
     pub fn name(self) -> &'static str {
         match self {
             Self::Memory => "memory",
@@ -107,11 +113,11 @@ impl Topology {
             Self::Standalone => Box::new(Standalone::start(&mut rng)),
             Self::Sentinel => Box::new(sentinel::Sentinel::start(&mut rng)),
             Self::Cluster => Box::new(cluster::InCluster::start(&mut rng)),
-            Self::Quorum => Box::new(quorum::Quorum::start(&mut rng)),
+            Self::Quorum => Box::new(Quorum::start(&mut rng)),
             Self::Postgres => Box::new(InPostgres::start(&mut rng)),
             Self::Etcd => Box::new(InEtcd::start(&mut rng)),
             Self::ZooKeeper => Box::new(InZooKeeper::start(&mut rng)),
-            Self::MariaDb => Box::new(mariadb::InMariaDb::start(&mut rng)),
+            Self::MariaDb => Box::new(InMariaDb::start(&mut rng)),
             Self::Sqlite => Box::new(local::Local::file()),
         }
     }

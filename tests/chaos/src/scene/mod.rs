@@ -68,10 +68,16 @@ impl Scene {
         (self.setting)().topology
     }
 
-    pub fn play(&self, seed: u64) -> RunResult {
+    /// Plays the scene on that topology instead of its own.
+    pub fn play(&self, on: Option<Topology>, seed: u64) -> RunResult {
+        let setting = (self.setting)();
+        let setting = Setting {
+            topology: on.unwrap_or(setting.topology),
+            ..setting
+        };
         RunResult {
             scene: Some(self.name),
-            ..(self.setting)().play(seed)
+            ..setting.play(seed)
         }
     }
 }

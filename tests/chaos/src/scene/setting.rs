@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::deployment::{
-    Beside, Deployment, InEtcd, InPostgres, InZooKeeper, Limits, OneNode, Standalone, Topology,
-    ensemble,
+    Beside, Deployment, InEtcd, InMariaDb, InPostgres, InZooKeeper, Limits, OneNode, Quorum,
+    Standalone, Topology, ensemble,
 };
 use crate::fault::Kind;
 use crate::instructions::{BodyLength, Workload};
@@ -81,10 +81,12 @@ impl Setting {
             Topology::Postgres => InPostgres::limits(),
             Topology::Etcd => InEtcd::limits(self.members),
             Topology::ZooKeeper => InZooKeeper::limits(self.sync_limit.map_or(1, |_| 3)),
+            Topology::MariaDb => InMariaDb::limits(),
+            Topology::Quorum => Quorum::limits(3),
             _ => Standalone::that_remembers(self.ttl),
         };
         let limits = Limits {
-            ttl: self.ttl,
+            ttl: self.ttl.max(usual.ttl),
             keys: self.keys,
             processes: self.processes,
             stop: self.stop,
@@ -92,30 +94,29 @@ impl Setting {
             overheard: self.overheard,
             ..usual
         };
-        if self.topology == Topology::Postgres {
-            return Box::new(InPostgres::with(self.beside, limits));
+        match self.topology {
+            Topology::Postgres => Box::new(InPostgres::with(self.beside, limits)),
+            Topology::Etcd => {
+                let etcd = match self.members {
+                    1 => Etcd::start(),
+                    _ => Etcd::three_behind_proxies(),
+                };
+                Box::new(InEtcd::with(etcd, limits))
+            }
+            Topology::ZooKeeper => {
+                let ensemble = ensemble(limits.servers, self.sync_limit.unwrap_or(4));
+                Box::new(InZooKeeper::with(ensemble, limits))
+            }
+            Topology::MariaDb => Box::new(InMariaDb::with(limits)),
+            Topology::Quorum => Box::new(Quorum::with(limits)),
+            Topology::Cluster => Box::new(OneNode::with(limits)),
+            _ if self.slow == 0 => Box::new(Standalone::with(limits)),
+            _ => {
+                let clocks = Clocks::correct();
+                clocks.gain(&ALL, -self.slow);
+                Box::new(Standalone::with(limits).by(clocks))
+            }
         }
-        if self.topology == Topology::Etcd {
-            let etcd = match self.members {
-                1 => Etcd::start(),
-                _ => Etcd::three_behind_proxies(),
-            };
-            return Box::new(InEtcd::with(etcd, limits));
-        }
-        if self.topology == Topology::ZooKeeper {
-            let ensemble = ensemble(limits.servers, self.sync_limit.unwrap_or(4));
-            return Box::new(InZooKeeper::with(ensemble, limits));
-        }
-        if self.topology == Topology::Cluster {
-            return Box::new(OneNode::with(limits));
-        }
-        let deployment = Standalone::with(limits);
-        if self.slow == 0 {
-            return Box::new(deployment);
-        }
-        let clocks = Clocks::correct();
-        clocks.gain(&ALL, -self.slow);
-        Box::new(deployment.by(clocks))
     }
 
     pub fn play(self, seed: u64) -> RunResult {

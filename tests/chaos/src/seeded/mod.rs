@@ -13,6 +13,7 @@ use classes::{CLASSES, Class, Finder};
 use copy::Copy;
 
 use crate::checker::check;
+use crate::deployment::Topology;
 use crate::scene::Scene;
 
 /// The time limit for detecting a removed rule.
@@ -53,21 +54,29 @@ pub fn compile(names: &[&str]) -> ExitCode {
 
 /// Removes each named rule, or all, one by one. Fails if one was not detected, or if the unchanged library
 /// had a violation.
-pub fn run(names: &[&str]) -> ExitCode {
+///
+/// Scenes are played on each of these topologies instead of their own.
+pub fn run(names: &[&str], on: &[Topology]) -> ExitCode {
     let copy = Copy::new().unwrap();
     let mut rows = Vec::new();
+    let on: Vec<_> = match on {
+        [] => vec![None],
+        on => on.iter().copied().map(Some).collect(),
+    };
     for class in named(names) {
         copy.prepare(Some(&class.path())).unwrap();
-        let [found, with] = match class.finder {
-            Finder::Scene(scene) => play(&copy, scene),
-            Finder::UnitTest(test) => run_test(&copy, &["--lib"], test),
-            Finder::ServerTest(test) => run_test(&copy, &["--test", "servers"], test),
+        let played = match class.finder {
+            Finder::Scene(scene) => play(&copy, scene, &on),
+            Finder::UnitTest(test) => vec![run_test(&copy, &["--lib"], test)],
+            Finder::ServerTest(test) => vec![run_test(&copy, &["--test", "servers"], test)],
         };
-        println!(
-            "{} {}: {found:?}; with it {with:?}",
-            class.name, class.patch
-        );
-        rows.push((class, found, with));
+        for [found, with] in played {
+            println!(
+                "{} {}: {found:?}; with it {with:?}",
+                class.name, class.patch
+            );
+            rows.push((class, found, with));
+        }
     }
     println!(
         "\n| class | left out | found by | after | with it |\n| --- | --- | --- | --- | --- |"
@@ -95,16 +104,19 @@ pub fn run(names: &[&str]) -> ExitCode {
     ExitCode::from(u8::from(!all))
 }
 
-/// Plays the scene without the rule, and with it for the same time.
-fn play(copy: &Copy, scene: &str) -> [Finding; 2] {
+/// Plays the scene without the rule, and with it for the same time, on each topology.
+fn play(copy: &Copy, scene: &str, on: &[Option<Topology>]) -> Vec<[Finding; 2]> {
     let without = copy.build().unwrap();
-    let found = provoked(&without, scene, LIMIT);
-    let took = match &found {
-        Finding::Found(_, after) => *after,
-        Finding::Clean(_) => Duration::ZERO,
-    };
-    let with = provoked(&std::env::current_exe().unwrap(), scene, took);
-    [found, with]
+    let on = on.iter().map(|on| {
+        let found = provoked(&without, scene, *on, LIMIT);
+        let took = match &found {
+            Finding::Found(_, after) => *after,
+            Finding::Clean(_) => Duration::ZERO,
+        };
+        let with = provoked(&std::env::current_exe().unwrap(), scene, *on, took);
+        [found, with]
+    });
+    on.collect()
 }
 
 /// Runs the test without the rule, and with it.
@@ -119,10 +131,12 @@ fn run_test(copy: &Copy, target: &[&str], name: &str) -> [Finding; 2] {
 }
 
 /// Plays the scene with `program`, this one or the changed one, and returns the outcome that it prints.
-fn provoked(program: &Path, scene: &str, limit: Duration) -> Finding {
+fn provoked(program: &Path, scene: &str, on: Option<Topology>, limit: Duration) -> Finding {
     let seconds = limit.as_secs_f64().to_string();
+    let options = on.into_iter().flat_map(|it| ["--on", it.name()]);
     let output = Command::new(program)
         .args(["provoke", scene, &seconds])
+        .args(options)
         .output()
         .unwrap();
     let printed = String::from_utf8_lossy(&output.stdout);
@@ -135,7 +149,8 @@ fn provoked(program: &Path, scene: &str, limit: Duration) -> Finding {
     match words[..] {
         ["found", rule, after] => {
             let after = Duration::from_secs_f64(after.parse().unwrap());
-            Finding::Found(rule.to_owned(), after)
+            let place = on.map(|it| format!(" on {}", it.name()));
+            Finding::Found(rule.to_owned() + &place.unwrap_or_default(), after)
         }
         ["clean", schedules, _] => Finding::Clean(schedules.parse().unwrap()),
         _ => panic!("{printed}\n{}", String::from_utf8_lossy(&output.stderr)),
@@ -143,12 +158,12 @@ fn provoked(program: &Path, scene: &str, limit: Duration) -> Finding {
 }
 
 /// Repeats a scene, at least once, until a violation is found or the time is over.
-pub fn provoke(name: &str, seconds: &str) {
+pub fn provoke(name: &str, on: Option<Topology>, seconds: &str) {
     let scene = Scene::named(name).expect("the scene is known");
     let limit = Duration::from_secs_f64(seconds.parse().unwrap());
     let start = Instant::now();
     for schedule in 1.. {
-        let verdict = check(&scene.play(schedule).history);
+        let verdict = check(&scene.play(on, schedule).history);
         let after = start.elapsed();
         println!(
             "schedule {schedule}: {} holds, {} lost, {} samples, longest gap {} ms, {:.1} s",
