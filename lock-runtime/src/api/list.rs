@@ -1,7 +1,7 @@
 //! Listing locks.
 
 use crate::error::LockError;
-use crate::lock::inner::ManagerInner;
+use crate::lock::inner::Manager;
 use crate::lock::list::list;
 use crate::lock_info::LockInfo;
 use crate::process_info::ProcessInfo;
@@ -12,14 +12,14 @@ use std::sync::Arc;
 /// The locks in use that are to be listed: see [`LockManager::list`](crate::LockManager::list).
 #[must_use = "nothing happens before it is awaited"]
 pub struct List {
-    inner: Arc<ManagerInner>,
+    inner: Arc<Manager>,
     prefix: String,
     most: usize,
     scan: bool,
 }
 
 impl List {
-    pub(crate) fn new(inner: Arc<ManagerInner>, prefix: String) -> List {
+    pub(crate) fn new(inner: Arc<Manager>, prefix: String) -> List {
         List {
             inner,
             prefix,

@@ -5,7 +5,7 @@ use crate::api::lock::{Keys, Lock};
 use crate::api::revoke::Revoke;
 use crate::config::Config;
 use crate::error::LockError;
-use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::lock::inner::{InnerSlot, Manager};
 use crate::lock::inspect::{inspect, inspect_with_rivals};
 use crate::lock::list;
 use crate::lock::opening::{Late, open};
@@ -48,7 +48,7 @@ const GRACE: Duration = Duration::from_secs(5);
 /// Dropping the last clone and the last guard closes the connection.
 #[derive(Clone)]
 pub struct LockManager {
-    pub(crate) inner: Arc<ManagerInner>,
+    pub(crate) inner: Arc<Manager>,
 }
 
 impl LockManager {
@@ -72,7 +72,7 @@ impl LockManager {
             source: Arc::new(error),
         })?;
         let (slot, process) = (InnerSlot::default(), ProcessId::random());
-        let start = |opened| ManagerInner::start(io, Clock::System, process, opened, &config);
+        let start = |opened| Manager::start(io, Clock::System, process, opened, &config);
         let inner = match open(&config, io, Clock::System, process, &slot).await {
             Ok(opened) => {
                 let inner = start(opened);

@@ -1,7 +1,7 @@
 //! Getting a lock back.
 
 use crate::error::LockError;
-use crate::lock::inner::ManagerInner;
+use crate::lock::inner::Manager;
 use crate::lock::revoke::{RevokeOptions, Target, revoke};
 use crate::lock_info::ClaimInfo;
 use crate::revocation::Revocation;
@@ -13,13 +13,13 @@ use std::time::Duration;
 /// A lock that is to be revoked: see [`LockManager::revoke`](crate::LockManager::revoke).
 #[must_use = "nothing happens before it is awaited"]
 pub struct Revoke {
-    inner: Arc<ManagerInner>,
+    inner: Arc<Manager>,
     key: String,
     options: RevokeOptions,
 }
 
 impl Revoke {
-    pub(crate) fn new(inner: Arc<ManagerInner>, key: String) -> Revoke {
+    pub(crate) fn new(inner: Arc<Manager>, key: String) -> Revoke {
         let by = inner.context.reporter.name();
         Revoke {
             inner,

@@ -21,8 +21,13 @@ use crate::util::io_thread::IoThread;
 use crate::util::sync::Mutex;
 use crate::util::thread_end;
 use once_cell::sync::OnceCell;
+use std::ops::Deref;
 use std::sync::{Arc, Weak};
 
+/// A manager as its callers have it. When none has it any more, it keeps no lock.
+pub(crate) struct Manager(Arc<ManagerInner>);
+
+/// What a manager consists of. Waits in server queues have it, too, and may outlive the callers.
 pub(crate) struct ManagerInner {
     pub(crate) context: Arc<Context>,
     pub(crate) shared: Arc<Shared<Table>>,
@@ -99,14 +104,14 @@ impl Slot {
     }
 }
 
-impl ManagerInner {
+impl Manager {
     pub(crate) fn start(
         io: IoThread,
         clock: Clock,
         process: ProcessId,
         opened: Opened,
         config: &Config,
-    ) -> Arc<ManagerInner> {
+    ) -> Arc<Manager> {
         let context = Arc::new(Context::new(io, clock, process, opened, config));
         let queues = Arc::new(LocalQueues::new(config.max_kept));
         thread_end::watch_use(Arc::<LocalQueues<_>>::downgrade(&queues));
@@ -126,14 +131,31 @@ impl ManagerInner {
         };
         reported.clone().start_ages();
         reported.start();
-        Arc::new(ManagerInner {
+        Arc::new(Manager(Arc::new(ManagerInner {
             context,
             shared,
             queues,
             claims,
-        })
+        })))
     }
+}
 
+impl Deref for Manager {
+    type Target = Arc<ManagerInner>;
+
+    fn deref(&self) -> &Arc<ManagerInner> {
+        &self.0
+    }
+}
+
+impl Drop for Manager {
+    fn drop(&mut self) {
+        // No caller can resume them. This thread waits at its end for what it begins.
+        self.stop_keeping();
+    }
+}
+
+impl ManagerInner {
     /// Releases the locks that this process keeps, and keeps none any more.
     pub(crate) fn stop_keeping(&self) {
         give_back(&self.queues, self.queues.stop_keeping());
@@ -173,12 +195,5 @@ impl ManagerInner {
             };
             self.shared.releaser.cancel_in_background(claim, false);
         }
-    }
-}
-
-impl Drop for ManagerInner {
-    fn drop(&mut self) {
-        // No caller can resume them, and no recall would come any more.
-        self.stop_keeping();
     }
 }

@@ -15,7 +15,7 @@ use crate::engine::traits::Engine;
 use crate::error::{LockError, LostCause};
 use crate::limit::Limit;
 use crate::lock::hold::Hold;
-use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::lock::inner::{InnerSlot, Manager};
 use crate::lock::watchdog::renewable::Renewable;
 use crate::options::{LockOptions, ReleaseMode};
 use crate::process::ProcessId;
@@ -240,7 +240,7 @@ fn stage(script: impl IntoIterator<Item = (Request, Turn)>) -> Stage {
     let config = Config::new("memory://").prefix("");
     let io = IoThread::start().unwrap();
     let (process, opened) = (ProcessId::random(), (engine as _, "scripted".into()));
-    let inner = ManagerInner::start(io, clock.clone(), process, opened, &config);
+    let inner = Manager::start(io, clock.clone(), process, opened, &config);
     slot.fill(&inner);
     let locks = LockManager { inner };
     Stage { locks, clock, seen }
@@ -450,6 +450,20 @@ async fn a_kept_lock_is_not_resumed_after_its_lease() {
     let guard = take().await.unwrap();
     assert!(guard.is_valid());
     assert_eq!(stage.tokens(Request::Acquire).len(), 2);
+}
+
+/// A wait in a queue of the server may outlive the callers for a while, and the thread of the last of them
+/// waits for what it begins alone.
+#[tokio::test]
+async fn the_last_caller_gives_kept_locks_back_while_a_wait_goes_on() {
+    let Stage { locks, seen, .. } = stage([]);
+    let lock = locks.lock("a").ttl(TTL).release_mode(ReleaseMode::Lazy);
+    drop(lock.acquire().await.unwrap());
+    let of_wait = Arc::clone(&**locks.inner);
+    assert_eq!(of_wait.stats().kept, 1);
+    drop(locks);
+    let is_release = |(request, _): &(Request, Token)| *request == Request::Release;
+    assert!(seen.borrow().last().is_some_and(is_release));
 }
 
 /// A call that lets other tasks run may not be polled again.

@@ -193,7 +193,7 @@ fn attend(
         });
         match now {
             Phase::Ends => break,
-            Phase::Leaves => return end_as_main_does(runtime, &caller, rng),
+            Phase::Leaves => return end_as_main_does(runtime, &caller, journal, rng),
             Phase::Works(_) => {}
         }
         // This drops all calls that are under way, once the threads that poll them have returned.
@@ -214,13 +214,13 @@ fn attend(
 }
 
 /// Ends a runtime, on which calls are under way, in one of the ways in which programs do.
-fn end_as_main_does(runtime: Runtime, caller: &Caller, rng: &mut Rng) {
+fn end_as_main_does(runtime: Runtime, caller: &Caller, journal: &Journal, rng: &mut Rng) {
     match rng.below(3) {
         0 => drop(runtime),
         1 => runtime.shutdown_timeout(Duration::from_secs(30)),
         _ => {
             let grace = millis(rng.below(50));
-            runtime.block_on(caller.locks.shutdown_within(grace));
+            runtime.block_on(shut_down(&caller.locks, grace, journal));
             drop(runtime);
         }
     }

@@ -7,7 +7,7 @@ use crate::error::LockError;
 use crate::lock::acquire::Acquire;
 use crate::lock::acquire_all::{self, acquire_all};
 use crate::lock::context::Context;
-use crate::lock::inner::ManagerInner;
+use crate::lock::inner::Manager;
 use crate::lock::record::{self, call::CallRecord};
 use crate::options::{
     LockOptions, no_keys, validate_duration, validate_keys, validate_limit, validate_min_hold,
@@ -151,7 +151,7 @@ impl Lock {
             record::call::rejected(&inner.context, key, &self.purpose, error);
         })?;
         let wait = self.wait.unwrap_or(inner.context.defaults.wait);
-        let call = |inner: Arc<ManagerInner>, key: &str| Acquire {
+        let call = |inner: Arc<Manager>, key: &str| Acquire {
             name: inner.context.name_of(key),
             options,
             wait,

@@ -2,7 +2,7 @@
 
 mod call;
 
-use crate::lock::inner::ManagerInner;
+use crate::lock::inner::Manager;
 use crate::options::{OnLost, ReleaseMode};
 use crate::site::{Purpose, Site};
 use std::panic::Location;
@@ -32,7 +32,7 @@ use std::time::Duration;
 #[derive(Clone)]
 #[must_use = "a lock is not acquired before `acquire`, `try_acquire` or `run`"]
 pub struct Lock {
-    inner: Option<Arc<ManagerInner>>,
+    inner: Option<Arc<Manager>>,
     purpose: Purpose,
     keys: Keys,
     ttl: Option<Duration>,
@@ -58,7 +58,7 @@ pub(crate) enum Keys {
 
 impl Lock {
     pub(crate) fn new(
-        inner: Option<Arc<ManagerInner>>,
+        inner: Option<Arc<Manager>>,
         site: Option<&'static Site>,
         keys: Keys,
     ) -> Lock {

@@ -11,7 +11,7 @@ use crate::engine::memory::store::Store;
 use crate::engine::traits::Engine;
 use crate::error::LostCause;
 use crate::event::LockEvent;
-use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::lock::inner::{InnerSlot, Manager};
 use crate::process::ProcessId;
 use crate::util::clock::Clock;
 use crate::util::io_thread::IoThread;
@@ -113,7 +113,7 @@ impl Locks {
         let connection = Connection::new();
         let start = |slot: InnerSlot, engine: Arc<dyn Engine>, config: &Config| {
             let (clock, opened) = (clock.clone(), (engine, "memory://".into()));
-            let inner = ManagerInner::start(io, clock, ProcessId::random(), opened, config);
+            let inner = Manager::start(io, clock, ProcessId::random(), opened, config);
             slot.fill(&inner);
             LockManager { inner }
         };
@@ -220,9 +220,8 @@ impl Locks {
     /// If this manager does not hold the lock; the message names those that it holds.
     #[track_caller]
     pub fn lose(&self, key: &str, cause: LostCause) {
-        let ManagerInner {
-            context, shared, ..
-        } = &*self.manager.inner;
+        let inner = &self.manager.inner;
+        let (context, shared) = (&inner.context, &inner.shared);
         let name = context.name_of(key);
         let all = shared.watchdog.holds();
         let (lost, others): (Vec<_>, Vec<_>) = all.iter().partition(|it| *it.name() == *name);

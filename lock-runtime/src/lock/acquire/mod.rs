@@ -9,7 +9,7 @@ mod turn;
 use crate::error::LockError;
 use crate::limit::Limit;
 use crate::lock::handoff::HoldGuard;
-use crate::lock::inner::ManagerInner;
+use crate::lock::inner::Manager;
 use crate::lock::local_holds::Kept;
 use crate::lock::local_queue::keeping::Availability;
 use crate::lock::record::call::CallRecord;
@@ -22,7 +22,7 @@ use tokio::task::coop::consume_budget;
 use tokio::time::Instant;
 
 pub(crate) struct Acquire {
-    pub(crate) inner: Arc<ManagerInner>,
+    pub(crate) inner: Arc<Manager>,
     pub(crate) name: Arc<str>,
     pub(crate) options: LockOptions,
     /// The longest time that the call may wait; zero for a single try.
@@ -157,9 +157,7 @@ impl Acquire {
 
     /// Joins a read hold of this process. A reader passes no waiter.
     fn join(&self) -> Option<HoldGuard> {
-        let ManagerInner {
-            context, queues, ..
-        } = &*self.inner;
+        let (context, queues) = (&self.inner.context, &self.inner.queues);
         if self.options.limit != Limit::UNLIMITED || context.is_closed() {
             return None;
         }

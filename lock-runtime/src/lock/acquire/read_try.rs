@@ -44,7 +44,7 @@ impl<'a> ReadTry<'a> {
         let (inner, name) = (self.inner, self.name);
         let may_join = |options| hold.is_some_and(|hold| hold.try_join(options));
         let (limit, reserved) = (Limit::UNLIMITED, self.reserved.take());
-        let start = || remote_wait::spawn(inner.clone(), name.clone(), limit, reserved);
+        let start = || remote_wait::spawn(inner, name.clone(), limit, reserved);
         let followers = inner
             .queues
             .end_read_try(name, hold.is_some(), may_join, start);

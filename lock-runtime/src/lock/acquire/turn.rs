@@ -133,7 +133,7 @@ impl Acquire {
     /// Returns a function that starts the task which waits in the server queue, with that place. If it is not
     /// called, another claim of this process waits, and the place is left.
     fn start(&self, reserved: Option<ReservedPlace>) -> impl FnOnce() -> Arc<Inbox<ClaimEvent>> {
-        let (inner, limit) = (&self.inner, self.options.limit);
-        move || remote_wait::spawn(inner.clone(), self.name.clone(), limit, reserved)
+        let limit = self.options.limit;
+        move || remote_wait::spawn(&self.inner, self.name.clone(), limit, reserved)
     }
 }

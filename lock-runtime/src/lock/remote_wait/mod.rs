@@ -30,7 +30,7 @@ const LINGER: Duration = Duration::from_millis(20);
 /// Starts the remote wait of a local queue, which begins with that place, and ends when no waiter is left.
 /// Returns its inbox.
 pub(crate) fn spawn(
-    inner: Arc<ManagerInner>,
+    inner: &Arc<ManagerInner>,
     name: Arc<str>,
     limit: Limit,
     reserved: Option<ReservedPlace>,

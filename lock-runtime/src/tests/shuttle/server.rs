@@ -6,7 +6,7 @@ use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::memory::MemoryEngine;
 use crate::engine::memory::store::Store;
 use crate::engine::opening::Opened;
-use crate::lock::inner::{InnerSlot, ManagerInner};
+use crate::lock::inner::{InnerSlot, Manager};
 use crate::options::Report;
 use crate::process::ProcessId;
 use crate::tests::shuttle::delayed_engine::DelayedEngine;
@@ -74,7 +74,7 @@ impl Server {
         let io = IoThread::start().unwrap();
         let opened: Opened = (Arc::new(engine), "distant".into());
         let (clock, process) = (virtual_time::clock(), ProcessId::random());
-        let inner = ManagerInner::start(io, clock, process, opened, &config);
+        let inner = Manager::start(io, clock, process, opened, &config);
         slot.fill(&inner);
         Arc::new(Process::new(LockManager { inner }, self.log.clone()))
     }
