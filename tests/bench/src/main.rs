@@ -27,7 +27,7 @@ Compares locks on a redis-server of its own.
 Usage: lock-bench [options]
 
 Options:
-  --engine <name>      compare locks in another engine: `postgres`, `mysql`, `etcd`, `zookeeper`
+  --engine <name>      compare locks in another engine: `quorum`, `postgres`, `mysql`, `etcd`, `zookeeper`
   --members <number>   start that many members of etcd or ZooKeeper [default: 1]
   --only <names>       run only these workloads, for example `alone,many`
   --quick              run a few short rounds, as a smoke test

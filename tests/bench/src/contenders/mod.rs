@@ -9,9 +9,10 @@ pub mod mysql;
 pub mod ours;
 mod polled;
 pub mod postgres;
+pub mod quorum;
 pub mod raw;
 mod rlock;
-mod rslock;
+pub mod rslock;
 pub mod zookeeper;
 
 use crate::child;

@@ -1,8 +1,16 @@
 use super::{Contender, PERMITS, Retry, TTL};
-use lock_runtime::{LockError, LockGuard, LockManager, ReleaseMode, distributed_lock};
+use lock_runtime::{Config, LockError, LockGuard, LockManager, ReleaseMode, distributed_lock};
 use std::time::Duration;
 
 pub struct Ours(pub LockManager);
+
+/// Returns the configuration for a URL, or for a quorum of several, with spaces between them.
+pub fn config(urls: &str) -> Config {
+    match urls.contains(' ') {
+        true => Config::quorum(urls.split(' ')),
+        false => Config::new(urls),
+    }
+}
 
 /// Like [`Ours`], without waiting for releases.
 pub struct Background(Ours);
@@ -23,7 +31,7 @@ impl Contender for Ours {
     type Hold = LockGuard;
 
     async fn connect(url: &str, _: Retry) -> Ours {
-        Ours(LockManager::connect(url).await.unwrap())
+        Ours(LockManager::connect(config(url)).await.unwrap())
     }
 
     async fn acquire(&self, key: &str) -> LockGuard {

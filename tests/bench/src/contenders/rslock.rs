@@ -11,7 +11,7 @@ impl Contender for Rslock {
     type Hold = LockGuard;
 
     async fn connect(url: &str, retry: Retry) -> Rslock {
-        let mut manager = LockManager::new(vec![url]);
+        let mut manager = LockManager::new(url.split(' ').collect());
         if retry == Retry::Tuned {
             manager.set_retry(3, Duration::from_millis(20));
         }

@@ -2,6 +2,7 @@
 
 use crate::Bench;
 use crate::child::{Child, serve};
+use crate::contenders::ours::config;
 use crate::contenders::{ContenderKind, TTL};
 use crate::load::Plan;
 use crate::numbers::{Summary, median, micros};
@@ -14,7 +15,7 @@ use crate::runtime::Flavor;
 use crate::work::free::one_at_a_time;
 use crate::work::handoff::{self, Pair};
 use crate::work::plots::save;
-use lock_runtime::{Config, LockManager, ReleaseMode};
+use lock_runtime::{LockManager, ReleaseMode};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tokio::task::JoinSet;
@@ -234,7 +235,7 @@ pub fn child(arguments: &[String]) {
         panic!("expected a URL");
     };
     let runtime = Flavor::Threads.build();
-    let config = Config::new(url).max_kept(1_000_000);
+    let config = config(url).max_kept(1_000_000);
     let locks = runtime.block_on(LockManager::connect(config)).unwrap();
     serve(|order| {
         if order == "heap" {

@@ -11,6 +11,7 @@ use std::time::Duration;
 pub const ENGINE: Engine = Engine {
     name: "etcd",
     start: |members| Box::new(Etcd::as_installed(members)),
+    is_quorum: false,
     contenders: &[
         ("put+delete", connect::<Puts>),
         (OURS, connect::<Ours>),

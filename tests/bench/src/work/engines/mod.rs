@@ -4,6 +4,7 @@
 mod etcd;
 mod mysql;
 mod postgres;
+mod quorum;
 mod zookeeper;
 
 use crate::Bench;
@@ -24,6 +25,7 @@ use std::time::Duration;
 const REST: Duration = Duration::from_millis(15);
 
 pub const ALL: &[Engine] = &[
+    quorum::ENGINE,
     postgres::ENGINE,
     mysql::ENGINE,
     #[cfg(feature = "etcd")]
@@ -36,6 +38,8 @@ pub struct Engine {
     pub name: &'static str,
     /// Starts that number of members.
     start: fn(usize) -> Box<dyn Servers>,
+    /// Whether clients connect to all members. Otherwise all contenders connect to the same one.
+    is_quorum: bool,
     /// The least that a lock needs, this library, and others, with their names.
     contenders: &'static [(&'static str, Connect)],
     /// Those that wait for one lock in many processes.
@@ -49,14 +53,6 @@ pub struct Engine {
 
 /// Killed when dropped, whatever is left on them.
 struct Measured(Box<dyn Servers>);
-
-impl Measured {
-    /// Returns the URL of the first member: all contenders connect to the same one.
-    fn url(&self) -> String {
-        let ports = self.0.ports();
-        self.0.urls_at(&ports[..1]).concat()
-    }
-}
 
 impl Drop for Measured {
     fn drop(&mut self) {
@@ -115,7 +111,9 @@ pub fn unknown(name: &str) -> String {
 impl Engine {
     pub fn run(&self, bench: &mut Bench, members: usize) {
         let servers = Measured((self.start)(members));
-        let url = &servers.url();
+        let ports = servers.0.ports();
+        let used = if self.is_quorum { ports.len() } else { 1 };
+        let url = &servers.0.urls_at(&ports[..used]).join(" ");
         let title = match members {
             1 => self.name.to_owned(),
             _ => format!("{}, {members} members", self.name),

@@ -12,6 +12,7 @@ use std::time::Duration;
 pub const ENGINE: Engine = Engine {
     name: "mysql",
     start: |_| Box::new(MariaDb::as_installed()),
+    is_quorum: false,
     contenders: &[
         ("insert+delete", connect::<Rows>),
         (OURS, connect::<Ours>),

@@ -13,6 +13,7 @@ use tokio_postgres::{AsyncMessage, NoTls};
 pub const ENGINE: Engine = Engine {
     name: "postgres",
     start: |_| Box::new(Pooled::from(Postgres::as_installed())),
+    is_quorum: false,
     contenders: &[
         ("two-updates", connect::<Updates>),
         (OURS, connect::<Ours>),

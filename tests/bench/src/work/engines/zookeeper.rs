@@ -11,6 +11,7 @@ use std::time::Duration;
 pub const ENGINE: Engine = Engine {
     name: "zookeeper",
     start: |members| Box::new(ZooKeeper::as_installed(members)),
+    is_quorum: false,
     contenders: &[
         ("create+delete", connect::<Creates>),
         (OURS, connect::<Ours>),
