@@ -75,8 +75,8 @@ impl Prepared {
                  FROM (SELECT 1) one LEFT JOIN distributed_locks ON name = ?"
             }
             Prepared::Insert => {
-                // MySQL would wait for a row that is there, so it looks first: the third value is the name once
-                // more. MariaDB does not wait, and inserts a third more rows per second without a look.
+                // MySQL would wait for a row that is there, so it looks first: the third value is the name
+                // once more. MariaDB does not wait, and inserts a third more rows per second without a look.
                 "INSERT INTO distributed_locks (name, record) /*M! VALUES (?, COALESCE(?, ?)) */ \
                  /*!80000 SELECT ?, ? FROM DUAL \
                  WHERE NOT EXISTS (SELECT 1 FROM distributed_locks WHERE name = ?) */"

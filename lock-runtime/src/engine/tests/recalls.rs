@@ -31,7 +31,7 @@ impl Peer {
     }
 
     /// Waits for that recall; each member of a quorum sends one.
-    async fn until_recalled(&mut self, expected: &Recall) {
+    pub(crate) async fn until_recalled(&mut self, expected: &Recall) {
         self.next(|event| match event {
             EngineEvent::Recalled(recall) => (recall == *expected).then_some(()),
             _ => None,

@@ -1,5 +1,4 @@
-//! Asking all processes that listen, or recalling locks from one, by the data of a node on which each has a
-//! watch.
+//! Asking all processes that listen, by the data of a node on which each has a watch.
 //!
 //! A watch fires once, and may stand for several changes. So the node keeps the last asks, each behind an
 //! identity of its own, and a process that is notified reads all of them, with the next watch: those that it
@@ -8,7 +7,6 @@
 use crate::engine::common::batches::{Request, deadline_of};
 use crate::engine::error::{EngineError, EngineErrorKind};
 use crate::engine::event::EngineEvent;
-use crate::engine::recall::Recall;
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::conn::batch::in_flight::Watcher;
 use crate::engine::zookeeper::conn::session::Session;
@@ -17,7 +15,6 @@ use crate::engine::zookeeper::lock::read::data;
 use crate::engine::zookeeper::recent::{add, create, texts};
 use crate::engine::zookeeper::wire::error::Failure;
 use crate::engine::zookeeper::wire::request::NodeKind;
-use crate::process::ProcessId;
 use crate::util::backoff::Backoff;
 use crate::util::time::{deadline_in, sleep_until};
 use std::fmt;
@@ -44,21 +41,9 @@ impl ZooKeeperEngine {
             .await
     }
 
-    /// A process that does not listen has no node.
-    pub(crate) async fn recall(
-        &self,
-        from: ProcessId,
-        recalls: &[Recall],
-        deadline: Instant,
-    ) -> Result<(), EngineError> {
-        let path = self.claims.paths.recalls(from);
-        let texts = recalls.iter().map(identified).collect();
-        self.leave_for_others(path, false, texts, deadline).await
-    }
-
     /// Adds texts to a node. Those that other calls add meanwhile are written with them. `creates`: the node
     /// is made if there is none.
-    async fn leave_for_others(
+    pub(crate) async fn leave_for_others(
         &self,
         path: String,
         creates: bool,
@@ -83,20 +68,9 @@ impl ZooKeeperEngine {
         });
     }
 
-    /// Returns `true` if recalls reach this process now. Begins to listen.
-    pub(crate) fn listens_for_recalls(&self) -> bool {
-        let hears = self.recalls.get_or_init(|| {
-            let path = self.claims.paths.recalls(self.process);
-            self.hear(path, NodeKind::Ephemeral, |text| {
-                Recall::parse(text).map(EngineEvent::Recalled)
-            })
-        });
-        hears.load(Ordering::Relaxed)
-    }
-
     /// Delivers what others write to that node, in the session of the locks with the default ttl. Returns
     /// whether it is heard.
-    fn hear(&self, path: String, kind: NodeKind, event: Event) -> Arc<AtomicBool> {
+    pub(crate) fn hear(&self, path: String, kind: NodeKind, event: Event) -> Arc<AtomicBool> {
         let heard = Arc::<AtomicBool>::default();
         let node = Heard {
             path,
@@ -149,12 +123,12 @@ impl Claims {
 }
 
 /// Returns the text behind an identity of its own.
-fn identified(text: impl fmt::Display) -> String {
+pub(crate) fn identified(text: impl fmt::Display) -> String {
     format!("{} {text}", Uuid::new_v4().simple())
 }
 
 /// Returns the event of a text.
-type Event = fn(&str) -> Option<EngineEvent>;
+pub(crate) type Event = fn(&str) -> Option<EngineEvent>;
 
 /// A node that this process listens to.
 struct Heard {

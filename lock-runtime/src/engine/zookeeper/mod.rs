@@ -13,6 +13,7 @@ pub(crate) mod lock;
 pub(crate) mod open;
 pub(crate) mod own_report;
 pub(crate) mod ping;
+pub(crate) mod recalls;
 pub(crate) mod recent;
 pub(crate) mod reports;
 pub(crate) mod take;

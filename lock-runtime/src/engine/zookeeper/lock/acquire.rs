@@ -88,6 +88,7 @@ impl Claims {
         if holds {
             self.secure(&node.session, claim.ttl, deadline).await?;
             self.nodes.expire_in(claim.token, claim.ttl);
+            self.watch_for_others(&claim.name, &node);
             return Ok(Some((undelivered, 1)));
         }
         if waits {

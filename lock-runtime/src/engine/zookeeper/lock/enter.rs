@@ -105,7 +105,7 @@ impl Claims {
         self.prove(&node.session, deadline).await?;
         let line = claims_of(&node.session, &node.lock, None, deadline).await?;
         let children = line.as_ref().map_or(&[][..], Line::entries);
-        let found = children.iter().find(|it| it.name.starts_with(&node.stem));
+        let found = children.iter().find(|it| node.is(it));
         let present = |child: &Child| Presence::Present(child.name.clone());
         node.set_presence(found.map_or(Presence::Gone, present));
         Ok(())

@@ -4,7 +4,7 @@ use crate::engine::common::claim_table::ClaimTable;
 use crate::engine::common::ending::Ending;
 use crate::engine::token::Token;
 use crate::engine::zookeeper::conn::session::Session;
-use crate::engine::zookeeper::lock::entry::stem;
+use crate::engine::zookeeper::lock::entry::{Child, stem};
 use crate::util::sync::{Mutex, MutexGuard};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -31,6 +31,8 @@ struct NodeState {
     watches_all: bool,
     /// Becomes `true` when the one claim is gone without which this one holds the lock.
     blocker_gone: Option<Arc<AtomicBool>>,
+    /// `true` once it is reported when others are in the line.
+    reports_others: bool,
 }
 
 /// Whether a node exists.
@@ -58,6 +60,7 @@ impl Node {
                 presence: Presence::Absent,
                 watches_all: true,
                 blocker_gone: None,
+                reports_others: false,
             }),
             ending: Ending::default(),
         }
@@ -107,6 +110,16 @@ impl Node {
     pub(crate) fn take_blocker_gone(&self) -> bool {
         let blocker_gone = self.state().blocker_gone.take();
         blocker_gone.is_some_and(|is_gone| is_gone.load(Ordering::Acquire))
+    }
+
+    /// Returns `false` if it is reported already when others are in the line.
+    pub(crate) fn begin_to_watch_for_others(&self) -> bool {
+        !std::mem::replace(&mut self.state().reports_others, true)
+    }
+
+    /// Returns `true` if the child is this node.
+    pub(crate) fn is(&self, child: &Child) -> bool {
+        child.name.starts_with(&self.stem)
     }
 
     pub(crate) fn is_leaving(&self) -> bool {

@@ -2,7 +2,7 @@
 
 use crate::engine::common::line::{Line, Place};
 use crate::engine::error::EngineError;
-use crate::engine::request::{Claim, EnqueueReply, ServerTime};
+use crate::engine::request::{Claim, EnqueueReply, QueueStatus, ServerTime};
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::conn::batch::in_flight::Watcher;
 use crate::engine::zookeeper::lock::entry::Child;
@@ -42,13 +42,18 @@ impl ZooKeeperEngine {
                     Some(Place::Holds) => {
                         claims.secure(&node.session, claim.ttl, deadline).await?;
                         claims.nodes.expire_in(claim.token, claim.ttl);
+                        claims.watch_for_others(&claim.name, &node);
                         EnqueueReply::Granted(claim.ttl)
                     }
                     Some(place @ Place::Waits { ahead, .. }) => {
                         if ahead == 0 {
                             claims.secure_ahead(&node.session, claim.ttl);
                         }
-                        EnqueueReply::Queued(place.status(server_time))
+                        EnqueueReply::Queued(QueueStatus {
+                            // The holder watches the line.
+                            is_recalled: true,
+                            ..place.status(server_time)
+                        })
                     }
                     // Another client has deleted it.
                     None => {

@@ -2,6 +2,7 @@
 
 mod asks;
 mod names;
+mod recalls;
 mod reports;
 mod rights;
 mod take;
@@ -25,6 +26,11 @@ const OWN: &[(&str, Case)] = cases! {
         nodes_without_a_claim_are_no_locks
         each_prefix_has_its_own_directory
         names_are_found_among_many_that_are_free;
+    recalls:
+        recall_is_repeated_while_another_process_waits
+        each_holder_sees_who_comes_after_its_lock_was_taken
+        claim_of_another_client_recalls_a_lock
+        lock_whose_line_may_not_be_read_is_not_kept;
     reports:
         report_is_stored_again_in_the_next_session
         any_report_is_read;

@@ -6,12 +6,12 @@ use crate::engine::tests::space::Space;
 use lock_test_support::zookeeper::ZooKeeper;
 use lock_test_support::zookeeper::client::Kind;
 
-const READ: i32 = 1;
+pub(super) const READ: i32 = 1;
 const WRITE: i32 = 2;
 const CREATE: i32 = 4;
 const DELETE: i32 = 8;
 const ADMIN: i32 = 16;
-const ALL: i32 = 31;
+pub(super) const ALL: i32 = 31;
 
 fn assert_refused<T: std::fmt::Debug>(result: Result<T, EngineError>) {
     let error = result.unwrap_err();

@@ -203,7 +203,7 @@ impl Session {
         }
         if let Some((watch, watcher)) = delivered.watch {
             let watchers = state.watches.entry(watch).or_default();
-            watchers.retain(|other| other.token != watcher.token);
+            watchers.retain(|other| !other.is_replaced_by(&watcher));
             watchers.push(watcher);
         }
         Ok(())

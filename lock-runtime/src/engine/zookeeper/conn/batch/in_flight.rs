@@ -34,7 +34,7 @@ pub(crate) struct Watcher {
     /// Is set before that if the node whose data is watched was deleted.
     pub(crate) saw_end: Arc<AtomicBool>,
     /// Is dropped when the watch fires, or ends with its connection.
-    _alarm: Option<Arc<oneshot::Sender<()>>>,
+    alarm: Option<Arc<oneshot::Sender<()>>>,
 }
 
 impl Watcher {
@@ -43,7 +43,7 @@ impl Watcher {
         Watcher {
             token: Some(token),
             saw_end: Arc::default(),
-            _alarm: None,
+            alarm: None,
         }
     }
 
@@ -52,7 +52,7 @@ impl Watcher {
         Watcher {
             token: None,
             saw_end: Arc::default(),
-            _alarm: None,
+            alarm: None,
         }
     }
 
@@ -60,12 +60,19 @@ impl Watcher {
     /// more.
     pub(crate) fn with_alarm() -> (Watcher, oneshot::Receiver<()>) {
         let (alarm, fired) = oneshot::channel();
-        let _alarm = Some(Arc::new(alarm));
         let watcher = Watcher {
-            _alarm,
+            alarm: Some(Arc::new(alarm)),
             ..Watcher::silent()
         };
         (watcher, fired)
+    }
+
+    /// Returns `true` if nothing is left to be notified beside a new watcher of the same node.
+    pub(crate) fn is_replaced_by(&self, new: &Watcher) -> bool {
+        match &self.alarm {
+            Some(alarm) => alarm.is_closed(),
+            None => self.token == new.token,
+        }
     }
 }
 
@@ -221,6 +228,15 @@ mod tests {
             delivered.unwrap().unwrap().watch.is_none(),
             "there is no node"
         );
+    }
+
+    /// What waits for a change would take the end of its watch for one.
+    #[test]
+    fn an_alarm_stays_beside_others() {
+        let ((one, fired), (other, _)) = (Watcher::with_alarm(), Watcher::with_alarm());
+        assert!(!one.is_replaced_by(&other));
+        drop(fired);
+        assert!(one.is_replaced_by(&other));
     }
 
     #[test]
