@@ -140,7 +140,8 @@ fn holder_that_was_asked_to_stop_is_shown_as_such() {
     assert_eq!(object(&url, "show k")["holders"][0]["revoked"], true);
     stuck.expect("terminated");
     stuck.order("end");
-    stuck.order("end");
+    // Unless the signal has ended the first `read`.
+    stuck.try_order("end");
     stuck.ends();
 }
 
