@@ -3,6 +3,11 @@
 use crate::engine::token::Token;
 use std::fmt;
 use std::sync::Arc;
+use std::time::Duration;
+
+/// After how long a recall is repeated at first, and at last: it may have been lost, or the body goes on.
+pub(crate) const REPEAT: Duration = Duration::from_millis(500);
+pub(crate) const LAST_REPEAT: Duration = Duration::from_secs(30);
 
 /// What stands for any token in a text.
 const ANY: &str = "*";

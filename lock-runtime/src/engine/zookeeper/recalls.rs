@@ -1,10 +1,10 @@
 //! Recalling locks from processes that may keep them. A holder watches the line of its lock: another
 //! process's claim recalls it. A call for several keys leaves a text for those that it does not claim yet.
 
-use crate::engine::common::line::Entry;
+use crate::engine::common::line::{Entry, Line};
 use crate::engine::error::EngineError;
 use crate::engine::event::EngineEvent;
-use crate::engine::recall::Recall;
+use crate::engine::recall::{LAST_REPEAT, REPEAT, Recall};
 use crate::engine::zookeeper::ZooKeeperEngine;
 use crate::engine::zookeeper::asks::identified;
 use crate::engine::zookeeper::conn::batch::in_flight::Watcher;
@@ -22,10 +22,6 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// After how long a recall is reported again at first, and at last.
-const REPEAT: Duration = Duration::from_millis(500);
-const LAST_REPEAT: Duration = Duration::from_secs(30);
 
 impl ZooKeeperEngine {
     /// A process that does not listen has no node.
@@ -79,22 +75,26 @@ async fn report_others(name: Arc<str>, node: Arc<Node>, io: IoThread, timeout: D
     while !node.is_leaving() && !node.session.is_ended() && node.token() == token {
         let (watcher, fired) = Watcher::with_alarm();
         let deadline = deadline_in(timeout);
-        let line = claims_of(&node.session, &node.lock, Some(watcher), deadline).await;
-        match line.as_ref().map(Option::as_ref) {
-            Ok(Some(line)) if !line.entries().iter().any(|it| node.is(it)) => return,
-            Ok(Some(line)) if line.entries().iter().any(is_other) => {
-                recall();
-                let again = deadline_in(repeats.pause());
-                let _ = node.ending.finished(io, again).await;
-            }
-            Ok(Some(_)) => {
-                // Also when the watch ends with its connection or its session.
-                let _ = fired.await;
-            }
-            Ok(None) => return,
+        let line = match claims_of(&node.session, &node.lock, Some(watcher), deadline).await {
+            Ok(line) => line,
             // What may not be watched is not kept.
             Err(Failure::NoPermission) => return recall(),
-            Err(_) => sleep_until(deadline_in(retries.pause())).await,
+            Err(_) => {
+                sleep_until(deadline_in(retries.pause())).await;
+                continue;
+            }
+        };
+        let claims = line.as_ref().map_or(&[][..], Line::entries);
+        if !claims.iter().any(|it| node.is(it)) {
+            return;
+        }
+        if claims.iter().any(is_other) {
+            recall();
+            let again = deadline_in(repeats.pause());
+            let _ = node.ending.finished(io, again).await;
+        } else {
+            // Also when the watch ends with its connection or its session.
+            let _ = fired.await;
         }
     }
 }

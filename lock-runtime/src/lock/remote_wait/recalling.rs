@@ -1,12 +1,9 @@
 //! When a claim that waits recalls the lock from a process that may keep it for its next call.
 
+use crate::engine::recall::{LAST_REPEAT, REPEAT};
 use crate::engine::token::Token;
 use std::time::Duration;
 use tokio::time::Instant;
-
-/// After how long a recall is repeated at first, and at last: it may have been lost, or the body goes on.
-const REPEAT: Duration = Duration::from_millis(500);
-const LAST_REPEAT: Duration = Duration::from_secs(30);
 
 /// What a claim has recalled last.
 #[derive(Default)]
