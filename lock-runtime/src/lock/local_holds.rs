@@ -122,6 +122,13 @@ impl LocalHolds {
         }
     }
 
+    /// Returns `true` if the lock that is held with that token is kept, or may be.
+    pub(crate) fn may_be_kept(&self, token: Token) -> bool {
+        let hold = self.iter().find(|hold| hold.token == token);
+        let hold = hold.and_then(|hold| hold.hold.upgrade());
+        hold.is_some_and(|hold| hold.is_in_tenure())
+    }
+
     pub(crate) fn are_kept(&self) -> bool {
         self.iter().any(|hold| matches!(hold.stage, Stage::Kept(_)))
     }

@@ -1,7 +1,9 @@
 //! Waits until another process waits for a lock that is held.
 
+use crate::engine::recall::Recall;
 use crate::lock::handoff::HoldGuard;
 use crate::lock::inspect::viewed;
+use crate::lock::on_recalled::on_recalled;
 use crate::util::sync::Mutex;
 use crate::util::time::now;
 use std::time::Duration;
@@ -67,7 +69,8 @@ impl HoldGuard {
             if let Ok(lock) = viewed(&context, &name).await
                 && lock.waiters().iter().any(|waiter| waiter.process() != own)
             {
-                drop(queues.recall(&name, token).kept);
+                let token = Some(token);
+                on_recalled(&context, &queues, &Recall { name, token });
             }
         });
     }

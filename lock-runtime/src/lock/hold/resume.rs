@@ -20,6 +20,11 @@ impl Hold {
         self.state().reuse = Reuse::Keep;
     }
 
+    /// Returns `true` if the lock is kept, or may be.
+    pub(crate) fn is_in_tenure(&self) -> bool {
+        self.state().is_in_tenure()
+    }
+
     /// Keeps the lock for the next call, if the guard that ends leaves it to this process. The caller owns
     /// the hold then.
     pub(crate) fn keep(&self) -> bool {

@@ -41,7 +41,7 @@ const SOON: Duration = Duration::from_secs(1);
 pub(crate) struct RecallEffect {
     /// The lock, if it was kept.
     pub(crate) kept: Option<Kept>,
-    /// This process holds the lock, and it is recalled for the first time.
+    /// This process keeps the lock, or may keep it, and it is recalled for the first time.
     pub(crate) is_first: bool,
 }
 
@@ -127,7 +127,8 @@ impl<T> LocalQueues<T> {
         let lock = locks.get_mut(name);
         let recall = match lock.filter(|lock| lock.holds.has(token)) {
             Some(lock) => RecallEffect {
-                is_first: std::mem::replace(&mut lock.recalled, Recalled::Yes) != Recalled::Yes,
+                is_first: std::mem::replace(&mut lock.recalled, Recalled::Yes) != Recalled::Yes
+                    && lock.holds.may_be_kept(token),
                 kept: self.take_kept(lock, Some(token)),
             },
             None => {

@@ -2,7 +2,7 @@
 
 use crate::api::lock::Lock;
 use crate::options::ReleaseMode;
-use crate::tests::shuttle::explore::{explore, join_all, pause};
+use crate::tests::shuttle::explore::{explore, join_all, pause, with_turn_limit};
 use crate::tests::shuttle::grant_log::TTL;
 use crate::tests::shuttle::server::Server;
 use crate::util::shuttle::virtual_time;
@@ -58,6 +58,22 @@ fn a_recall_races_with_the_next_caller_of_the_keeper() {
             other.spawn_holder("a"),
         ])
         .await;
+        server.end([process, other]).await;
+        server.assert_all_released();
+    });
+}
+
+/// The look of a guard may see the other process before its recall arrives.
+#[test]
+fn the_end_of_a_guard_races_with_its_look() {
+    explore(Duration::ZERO, || async {
+        let server = Server::start();
+        let (process, other) = (server.process(), server.process());
+        let held = process.take_with("a", lazy).await;
+        let waiter = other.spawn_holder("a");
+        with_turn_limit(2, held.guard().wanted()).await;
+        held.end();
+        join_all([waiter]).await;
         server.end([process, other]).await;
         server.assert_all_released();
     });

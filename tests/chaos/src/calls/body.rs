@@ -256,7 +256,14 @@ impl Call {
             self.look(lock, |left| EventKind::Step { left });
             time -= BEAT;
         }
-        tokio::time::sleep(time).await;
+        // Whoever keeps locks may ask who wants them, and another step follows or the guard ends.
+        let wanted = async {
+            match self.lazy {
+                true => lock.wanted().await,
+                false => std::future::pending().await,
+            }
+        };
+        let _ = tokio::time::timeout(time, wanted).await;
     }
 
     /// Records the remaining lease. The clocks are read first, so a lock that the guard then proves was held

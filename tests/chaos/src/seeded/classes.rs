@@ -461,6 +461,11 @@ pub const CLASSES: &[Class] = &[
         patch: "c91-conflicts-show-the-present",
         finder: UnitTest("holders_exclude_each_other_whatever_the_network_and_the_clocks_do"),
     },
+    Class {
+        name: "C92",
+        patch: "c92-looks-drop-kept-locks",
+        finder: UnitTest("the_end_of_a_guard_races_with_its_look"),
+    },
 ];
 
 impl Class {
