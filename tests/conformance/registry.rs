@@ -290,6 +290,7 @@ pub const CASES: &[Case] = cases! {
             lock_has_one_holder_at_a_time
             expired_guard_does_not_block_next_holder;
         wanted:
+            holder_that_has_waited_hears_that_another_process_waits
             holder_without_a_runtime_hears_that_another_process_waits
             last_guard_of_a_manager_learns_that_another_process_waits
             loss_ends_the_wait_for_others;

@@ -50,6 +50,27 @@ pub async fn holder_hears_that_another_process_waits(fixture: Fixture) {
     locks.shutdown().await;
 }
 
+/// It could not keep the lock.
+pub async fn holder_that_has_waited_hears_that_another_process_waits(fixture: Fixture) {
+    let (locks, row) = (fixture.another().await, fixture.key("row"));
+    let first = fixture.other().lock(&*row).ttl(TTL);
+    let first = first.acquire().await.unwrap();
+    let waits = tokio::spawn(lazy(&locks, &row).acquire());
+    fixture.until_waiting(&row, 1).await;
+    first.release().await.unwrap();
+    let guard = soon(waits).await.unwrap().unwrap();
+    let waits = fixture.other().lock(&*row).ttl(TTL);
+    let watch = Instant::now();
+    let waiter = tokio::spawn(waits.run(async |_| ()));
+    soon(guard.wanted()).await;
+    let limit = if fixture.keeps() { 0 } else { 1 };
+    fixture.at_most(Duration::from_secs(limit), watch);
+    guard.release().await.unwrap();
+    soon(waiter).await.unwrap().unwrap();
+    assert_eq!(locks.stats().recalled, 0);
+    locks.shutdown().await;
+}
+
 /// As in a `select!` with a branch that is nearly always ready.
 pub async fn waits_for_others_that_are_dropped_at_once_add_up(fixture: Fixture) {
     let row = fixture.key("row");

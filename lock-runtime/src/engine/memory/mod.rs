@@ -12,7 +12,9 @@ pub(crate) mod view;
 use crate::engine::background_release::ReleaseSupervisor;
 use crate::engine::error::EngineError;
 use crate::engine::event::{EngineEvent, EventHandler};
-use crate::engine::memory::store::{Holder, State, Store, Waiter, notify_front, wake_before};
+use crate::engine::memory::store::{
+    Holder, Owner, State, Store, Waiter, notify_front, wake_before,
+};
 use crate::engine::recall::Recall;
 use crate::engine::request::{
     Acquired, Attempt, Claim, EngineFuture, EnqueueReply, QueueStatus, ServerTime,
@@ -52,6 +54,10 @@ impl MemoryEngine {
         }
     }
 
+    fn owner(&self, token: Token) -> Option<Owner> {
+        Some((token, self.handler.clone()))
+    }
+
     pub(crate) fn acquire(&self, claim: &Claim) -> bool {
         let (mut state, now) = self.store.lock();
         let (name, limit) = (&claim.name, claim.token.limit());
@@ -61,12 +67,7 @@ impl MemoryEngine {
         let fits = free || beside() && state.fits(name, limit, now);
         let acquires = fits && !state.is_reserved(name, now) && state.held_by(claim, now).is_none();
         if acquires {
-            state.admit(name, Some(claim.token), claim.ttl, now);
-            if claim.token.is_recallable()
-                && let Some(held) = state.held_by(claim, now)
-            {
-                held.keeper = Some(self.handler.clone());
-            }
+            state.admit(name, self.owner(claim.token), claim.ttl, now);
         }
         acquires
     }
@@ -78,8 +79,8 @@ impl MemoryEngine {
         _: Instant,
     ) -> Result<(), EngineError> {
         for recall in recalls {
-            if let Some(keeper) = self.store.keeper(&recall.name, from) {
-                keeper(EngineEvent::Recalled(recall.clone()));
+            if let Some(handler) = self.store.sole_owner(&recall.name, from) {
+                handler(EngineEvent::Recalled(recall.clone()));
             }
         }
         Ok(())
@@ -107,7 +108,7 @@ impl MemoryEngine {
             let first = state.queue(name).front();
             if first.is_none_or(|first| first.token == claim.token) {
                 state.remove(claim);
-                state.grant(name, Some(claim.token), claim.ttl, now);
+                state.grant(name, self.owner(claim.token), claim.ttl, now);
                 state.grant_next(name, now);
                 return EnqueueReply::Granted(claim.ttl);
             }
@@ -116,10 +117,7 @@ impl MemoryEngine {
             }
         }
         let holder_ttl = time_in_the_way(&mut state, claim, now);
-        let holder = state
-            .holders(name, now)
-            .first()
-            .and_then(|holder| holder.token);
+        let holder = state.holders(name, now).first().and_then(Holder::token);
         state.outlast_leases(name);
         let at = state.server_time(now);
         let queue = state.queue(name);
@@ -201,7 +199,7 @@ impl MemoryEngine {
         }
         let ours = state.vacate(claim, now);
         ours.then(|| {
-            state.grant(&claim.name, Some(to), claim.ttl, now);
+            state.grant(&claim.name, self.owner(to), claim.ttl, now);
             state.grant_next(&claim.name, now);
             claim.ttl
         })
@@ -250,7 +248,7 @@ fn pass_silent(state: &mut State, claim: &Claim, now: Timestamp) -> Option<Durat
 /// those that share the lock like the claim, the first one.
 fn time_in_the_way(state: &mut State, claim: &Claim, now: Timestamp) -> Duration {
     let held = state.holders(&claim.name, now).iter();
-    let shared = |holder: &Holder| holder.token.is_some_and(|it| !it.limit().is_exclusive());
+    let shared = |holder: &Holder| holder.token().is_some_and(|it| !it.limit().is_exclusive());
     let all_share = held.clone().all(shared) && !claim.token.limit().is_exclusive();
     let ends = held.map(|holder| holder.left(now));
     let end = if all_share { ends.min() } else { ends.max() };

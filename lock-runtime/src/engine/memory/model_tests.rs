@@ -72,10 +72,10 @@ impl Replay {
             let (state, now) = self.memory.store.lock();
             let held = state.held.get(&claim.name).into_iter().flatten();
             let held = held.filter(|it| !it.left(now).is_zero());
-            let reserved = held.clone().any(|it| it.token.is_none());
+            let reserved = held.clone().any(|it| it.token().is_none());
             assert_eq!(reserved, step.server.is_reserved(), "{}", so_far());
             let mut held: Vec<_> = held
-                .filter_map(|it| Some((self.known(it.token?), ticks(it.left(now)))))
+                .filter_map(|it| Some((self.known(it.token()?), ticks(it.left(now)))))
                 .collect();
             held.sort();
             let expected = step.server.holders().iter();

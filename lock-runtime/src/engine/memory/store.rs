@@ -33,15 +33,16 @@ pub(crate) struct State {
     pub(crate) taken: HashMap<Token, Timestamp>,
 }
 
+/// A holder's token, and what its process is told by.
+pub(crate) type Owner = (Token, EventHandler);
+
 pub(crate) struct Holder {
     /// `None` while the lock is reserved for the first waiter.
-    pub(crate) token: Option<Token>,
+    owner: Option<Owner>,
     pub(crate) since: Timestamp,
     pub(crate) ttl: Duration,
     /// `true` if newcomers find the lock held for some time after the lease.
     pub(crate) outlasts: bool,
-    /// Called when another process waits, if the token is recallable.
-    pub(crate) keeper: Option<EventHandler>,
 }
 
 pub(crate) struct Waiter {
@@ -89,15 +90,15 @@ impl Store {
         held.iter().all(is_free) && state.queues.is_empty()
     }
 
-    /// Returns the handler to call that recalls the lock from that process, if it holds it alone. It must be
-    /// called without the mutex: it may release the lock at once.
-    pub(crate) fn keeper(&self, name: &str, process: ProcessId) -> Option<EventHandler> {
+    /// Returns the handler of that process, if it holds the lock alone. It must be called without the mutex:
+    /// a process that keeps the lock releases it at once.
+    pub(crate) fn sole_owner(&self, name: &str, process: ProcessId) -> Option<EventHandler> {
         let (mut state, now) = self.lock();
         let [holder] = state.holders(name, now) else {
             return None;
         };
-        let keeper = holder.keeper.clone()?;
-        (holder.token?.process() == process).then_some(keeper)
+        let (token, handler) = holder.owner.as_ref()?;
+        (token.process() == process).then(|| handler.clone())
     }
 
     pub(crate) fn lock(&self) -> (MutexGuard<'_, State>, Timestamp) {
@@ -127,7 +128,7 @@ impl State {
     /// Returns the claim's part in the lock, if it holds the lock.
     pub(crate) fn held_by(&mut self, claim: &Claim, now: Timestamp) -> Option<&mut Holder> {
         let mut held = self.held.get_mut(&claim.name)?.iter_mut();
-        held.find(|holder| holder.token == Some(claim.token) && !holder.left(now).is_zero())
+        held.find(|holder| holder.token() == Some(claim.token) && !holder.left(now).is_zero())
     }
 
     /// Lets newcomers find the lock held after its last lease has ended, too.
@@ -138,7 +139,7 @@ impl State {
 
     /// Returns `true` if there may be one more holder with that limit. A reservation counts as no holder.
     pub(crate) fn fits(&mut self, name: &str, limit: Limit, now: Timestamp) -> bool {
-        let held = self.holders(name, now).iter().filter_map(|it| it.token);
+        let held = self.holders(name, now).iter().filter_map(Holder::token);
         let count = held.clone().count();
         let lowest = held.map(Token::limit).min();
         limit.fits(count, lowest.unwrap_or(Limit::UNLIMITED))
@@ -148,11 +149,11 @@ impl State {
     pub(crate) fn grant(
         &mut self,
         name: &Arc<str>,
-        token: Option<Token>,
+        owner: Option<Owner>,
         ttl: Duration,
         now: Timestamp,
     ) {
-        self.admit(name, token, ttl, now);
+        self.admit(name, owner, ttl, now);
         self.outlast_leases(name);
     }
 
@@ -160,18 +161,17 @@ impl State {
     pub(crate) fn admit(
         &mut self,
         name: &Arc<str>,
-        token: Option<Token>,
+        owner: Option<Owner>,
         ttl: Duration,
         now: Timestamp,
     ) {
         let held = self.held.entry(name.clone()).or_default();
-        held.retain(|holder| holder.token.is_some() && !holder.left(now).is_zero());
+        held.retain(|holder| holder.owner.is_some() && !holder.left(now).is_zero());
         held.push(Holder {
-            token,
+            owner,
             since: now,
             ttl,
             outlasts: false,
-            keeper: None,
         });
         if held.len() > 1 {
             self.outlast_leases(name);
@@ -182,7 +182,7 @@ impl State {
     pub(crate) fn vacate(&mut self, claim: &Claim, now: Timestamp) -> bool {
         let ours = self.held_by(claim, now).is_some();
         if let Some(held) = self.held.get_mut(&claim.name).filter(|_| ours) {
-            held.retain(|holder| holder.token != Some(claim.token));
+            held.retain(|holder| holder.token() != Some(claim.token));
         }
         if !self.is_found(&claim.name, now) {
             self.held.remove(&claim.name);
@@ -230,7 +230,7 @@ impl State {
             let holds = self
                 .holders(name, now)
                 .iter()
-                .any(|it| it.token == Some(token));
+                .any(|it| it.token() == Some(token));
             if alive && !holds {
                 (first.handler)(EngineEvent::Granted(Grant {
                     name: name.clone(),
@@ -238,7 +238,7 @@ impl State {
                     server_time: at,
                     lease,
                 }));
-                self.grant(name, Some(token), lease, now);
+                self.grant(name, Some((token, first.handler)), lease, now);
             }
         }
         if changed {
@@ -251,7 +251,7 @@ impl State {
     /// Returns `true` if the lock has no holder, and only the first waiter can acquire it.
     pub(crate) fn is_reserved(&mut self, name: &str, now: Timestamp) -> bool {
         let held = self.holders(name, now);
-        held.iter().any(|holder| holder.token.is_none())
+        held.iter().any(|holder| holder.owner.is_none())
     }
 
     pub(crate) fn server_time(&mut self, now: Timestamp) -> ServerTime {
@@ -260,6 +260,10 @@ impl State {
 }
 
 impl Holder {
+    pub(crate) fn token(&self) -> Option<Token> {
+        self.owner.as_ref().map(|(token, _)| *token)
+    }
+
     /// Returns the rest of the lease.
     pub(crate) fn left(&self, now: Timestamp) -> Duration {
         self.ttl.saturating_sub(now.elapsed_since(self.since))

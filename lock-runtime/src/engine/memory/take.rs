@@ -12,7 +12,7 @@ impl Store {
     /// Takes the lock from the holder with that token.
     pub(crate) fn take(&self, name: &str, token: &str, at_least: u64) -> Taken {
         let (mut state, now) = self.lock();
-        let holders = state.holders(name, now).iter().filter_map(|it| it.token);
+        let holders = state.holders(name, now).iter().filter_map(|it| it.token());
         let found = holders.into_iter().find(|held| held.to_string() == token);
         let held = found.is_some_and(|token| {
             let claim = Claim {

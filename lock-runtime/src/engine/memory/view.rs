@@ -15,7 +15,7 @@ impl Store {
         let holders = state.holders(name, now).iter();
         let holders = holders.filter_map(|holder| {
             Some(ViewedHolder {
-                token: text(holder.token?),
+                token: text(holder.token()?),
                 lease: LeaseInfo::Ends(holder.left(now)),
                 votes: None,
             })
