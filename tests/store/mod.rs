@@ -1,5 +1,6 @@
 //! Locks on a store that loses requests and replies, and carries writes out late.
 
+mod bells;
 mod foreign;
 mod locked;
 mod wrong;

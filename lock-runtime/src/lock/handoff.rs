@@ -217,8 +217,8 @@ fn hand_off(queues: &Table, hold: &Arc<Hold>) -> bool {
         hold.try_reassign(options, remote_waiters)
     };
     let mut kept = None;
-    if hold.token().is_recallable() {
-        // Before the mutex: both may call the user's code.
+    // Before the mutex: all of this may call the user's code.
+    if hold.token().is_recallable() && hold.context().engine.hears_recalls(&hold.name) {
         hold.end_records();
         kept = Some(KeptRecord::begin());
     }

@@ -5,16 +5,16 @@ use crate::engine::event::EngineEvent;
 use crate::engine::store::core::Core;
 use crate::engine::store::record::Record;
 use crate::engine::token::Token;
+use crate::own_store::Bells;
+use crate::process::ProcessId;
+use crate::util::panics::contain;
 use std::sync::Arc;
 use std::time::Duration;
 
 impl Core {
     /// Lets all claims of this process that wait look whenever the bell rings.
     pub(crate) fn hear(self: &Arc<Self>) {
-        let Some(bells) = self.store.bells() else {
-            return;
-        };
-        if self.hearing.begins() {
+        let listen = |bells: &dyn Bells| {
             let core = Arc::downgrade(self);
             let bell = move || {
                 if let Some(core) = core.upgrade() {
@@ -30,7 +30,21 @@ impl Core {
                 }
             };
             bells.listen(&self.process.to_string(), Arc::new(bell));
+        };
+        if self.hearing.begins() {
+            self.with_bells(listen);
         }
+    }
+
+    /// Returns `true` if this process would hear a bell.
+    pub(crate) fn hears(&self) -> bool {
+        self.with_bells(|bells| bells.hears()) == Some(true)
+    }
+
+    /// Calls the store's bells, which may panic, or ring at once: call it under no mutex. Returns `None` if it
+    /// has none.
+    fn with_bells<T>(&self, call: impl FnOnce(&dyn Bells) -> T) -> Option<T> {
+        contain(|| self.store.bells().map(call)).flatten()
     }
 
     /// Rings for those that hold the lock since this step, and for the one that holds it if another process
@@ -54,19 +68,19 @@ impl Core {
     }
 
     pub(crate) fn ring_for(&self, token: Token) {
-        let Some(bells) = self.store.bells() else {
-            return;
-        };
         match token.process() {
             own if own == self.process => (self.handler)(EngineEvent::MayBeFree(token)),
-            other => bells.ring(&other.to_string()),
+            other => self.ring_process(other),
         }
+    }
+
+    pub(crate) fn ring_process(&self, process: ProcessId) {
+        self.with_bells(|bells| bells.ring(&process.to_string()));
     }
 
     /// Returns the pause before the next look of a waiter, which would be that long without bells.
     pub(crate) fn pause_with_bells(&self, pause: Duration) -> Duration {
-        let hears = self.store.bells().is_some_and(|it| it.hears());
-        match hears {
+        match self.hears() {
             true => self.hearing.pause(pause),
             false => pause,
         }

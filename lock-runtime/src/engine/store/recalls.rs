@@ -21,9 +21,6 @@ const PATIENCE: Duration = Duration::from_secs(2);
 impl Core {
     /// Returns `true` if this process would hear a recall. Begins to listen.
     pub(crate) fn hears_recalls(self: &Arc<Self>) -> bool {
-        let Some(bells) = self.store.bells() else {
-            return false;
-        };
         self.recalls.get_or_init(|| {
             // One that comes while a record is read may have been written too late for that.
             let (rung, rings) = mpsc::channel(1);
@@ -31,7 +28,7 @@ impl Core {
             rung
         });
         self.hear();
-        bells.hears()
+        self.hears()
     }
 
     /// Reports what others have recalled. What is reported twice does no harm.
@@ -60,15 +57,12 @@ impl StoreEngine {
         recalls: &[Recall],
         deadline: Instant,
     ) -> Result<(), EngineError> {
-        let Some(bells) = self.core.store.bells() else {
-            return Ok(());
-        };
         let name = self.core.keys.recalls(from).into();
         let texts = recalls.iter().map(|it| it.to_string().into());
         let left = texts.map(|text| self.core.leave(&name, text, deadline));
         let left = join_all(left).await;
         if left.iter().any(Result::is_ok) {
-            bells.ring(&from.to_string());
+            self.core.ring_process(from);
         }
         left.into_iter().collect()
     }
@@ -86,7 +80,7 @@ async fn read(core: Weak<Core>, mut rings: mpsc::Receiver<()>) {
         let (Some(core), false) = (core.upgrade(), matches!(rung, Ok(None))) else {
             return;
         };
-        match core.store.bells().is_some_and(|it| it.hears()) {
+        match core.hears() {
             // Whoever still waits recalls again.
             true => drop(core.read_recalls().await),
             false => (core.handler)(EngineEvent::Resubscribed),

@@ -33,8 +33,7 @@ impl Hold {
             && state.reuse == Reuse::Keep
             && state.is_lazy
             && state.rest_of_min_hold().is_none()
-            && self.context().handoff.max_count > 0
-            && self.context().engine.hears_recalls(&self.name);
+            && self.context().handoff.max_count > 0;
         if keeps {
             state.reuse = Reuse::Kept;
             state.guard_since = time::now();

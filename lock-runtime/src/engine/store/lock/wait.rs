@@ -49,8 +49,9 @@ impl StoreEngine {
         if let Some(took) = looks.next(ahead, asked) {
             known.pace = Some(pace_after(known.pace, took));
         }
-        let pause = core.pause_with_bells(looks.pause(known.pace));
+        let pause = looks.pause(known.pace);
         drop(waiting);
+        let pause = core.pause_with_bells(pause);
         let next_end = known.observer.next_end(&known.record, now, known.time);
         let first = known.record.holders.first();
         let status = QueueStatus {
