@@ -49,7 +49,7 @@ mod tests {
 
     #[test]
     fn a_recall_is_parsed_as_it_was_written() {
-        for token in [None, Some(Token::random().recallable())] {
+        for token in [None, Some(Token::random().recallable_if(true))] {
             let name = "lock:a b\n* ".into();
             let recall = Recall { name, token };
             assert_eq!(Recall::parse(&recall.to_string()), Some(recall));

@@ -50,10 +50,7 @@ impl Attempt {
     /// Returns the token of the attempt.
     pub(crate) fn token(&self, draw: Draw) -> Token {
         let token = Token::new(self.process, draw).with_limit(self.limit);
-        match self.is_recallable {
-            true => token.recallable(),
-            false => token,
-        }
+        token.recallable_if(self.is_recallable)
     }
 
     /// Returns the claims of this attempt, the first of which has that token.
@@ -167,13 +164,13 @@ mod tests {
                 replicas: 0,
             },
         );
-        let recallable = holder.recallable();
+        let recallable = holder.recallable_if(true);
         for (position, sole, is_keeper) in [
             (2, recallable, true),
             (3, recallable, false),
             (0, holder, false),
             (0, recallable.with_limit(Limit::UNLIMITED), false),
-            (0, claim.token.recallable(), false),
+            (0, claim.token.recallable_if(true), false),
         ] {
             let status = QueueStatus {
                 server_time: ServerTime(Duration::ZERO),

@@ -73,10 +73,7 @@ impl Token {
     /// Returns a new token of the same process, with the same limit, and recallable if this one is.
     pub(crate) fn again(self) -> Token {
         let token = Token::draw(self.process()).with_limit(self.limit);
-        match self.is_recallable() {
-            true => token.recallable(),
-            false => token,
-        }
+        token.recallable_if(self.is_recallable())
     }
 
     /// Returns who holds a lock under this token.
@@ -97,11 +94,12 @@ impl Token {
         ProcessId((self.id.as_u128() >> PROCESS & PROCESS_MASK) as u32)
     }
 
-    /// Marks the token of a holder that may keep the lock after its body, and hears when another process
+    /// Marks the token of a holder if it may keep the lock after its body, and hears when another process
     /// waits.
-    pub(crate) fn recallable(self) -> Token {
+    pub(crate) fn recallable_if(self, may_keep: bool) -> Token {
+        let mark = if may_keep { RECALLABLE } else { 0 };
         Token {
-            id: Uuid::from_u128(self.id.as_u128() | RECALLABLE),
+            id: Uuid::from_u128(self.id.as_u128() | mark),
             ..self
         }
     }

@@ -135,10 +135,7 @@ impl Requests for Scripted {
         supervisor: &'a Arc<dyn ReleaseSupervisor>,
         _: Instant,
     ) -> EngineFuture<'a, Option<Acquired>> {
-        let token = match attempt.is_recallable {
-            true => Token::random().recallable(),
-            false => Token::random(),
-        };
+        let token = Token::random().recallable_if(attempt.is_recallable);
         let claim = attempt.claim(token);
         let acquired = self.request(Request::Acquire, &claim, || {
             let acquired = self.memory.acquire(&claim);

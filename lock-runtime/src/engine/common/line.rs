@@ -4,7 +4,6 @@
 use crate::engine::request::{QueueStatus, ServerTime};
 use crate::engine::token::Token;
 use crate::engine::view::{View, ViewedHolder};
-use crate::error::Holder;
 use crate::limit::Limit;
 use crate::lock_info::LeaseInfo;
 use std::time::Duration;
@@ -35,32 +34,29 @@ pub(crate) enum Place {
         ahead: u64,
         /// `true` if other claims wait.
         has_others: bool,
-        /// Who holds the lock, or is the first who does.
-        holder: Holder,
-        /// The token that holds the lock alone.
-        sole: Option<Token>,
+        /// The first claim's token: it holds the lock, maybe with others that share it.
+        first: Option<Token>,
     },
 }
 
 impl Place {
     /// Returns the reply to a claim that waits.
     pub(crate) fn status(self, server_time: ServerTime) -> QueueStatus {
-        let (position, has_others, holder, sole) = match self {
-            Place::Holds => (0, false, Holder::default(), None),
+        let (position, has_others, first) = match self {
+            Place::Holds => (0, false, None),
             Place::Waits {
                 ahead,
                 has_others,
-                holder,
-                sole,
-            } => (ahead, has_others, holder, sole),
+                first,
+            } => (ahead, has_others, first),
         };
         QueueStatus {
             server_time,
             holder_ttl: NO_EXPIRY_POLL,
             position,
             has_others,
-            holder,
-            sole,
+            holder: first.map(Token::holder).unwrap_or_default(),
+            sole: first,
             is_recalled: false,
             poll_in: None,
         }
@@ -85,14 +81,12 @@ impl<E: Entry> Line<E> {
     pub(crate) fn place_of(&self, is_own: impl Fn(&E) -> bool) -> Option<Place> {
         let at = self.0.iter().position(is_own)?;
         let holders = holders(self.0.iter());
-        let first = self.0.first().and_then(E::token);
         Some(match at.checked_sub(holders) {
             None => Place::Holds,
             Some(ahead) => Place::Waits {
                 ahead: ahead as u64,
                 has_others: self.0.len() - holders > 1,
-                holder: first.map(Token::holder).unwrap_or_default(),
-                sole: first.filter(|_| holders == 1),
+                first: self.0.first().and_then(E::token),
             },
         })
     }
@@ -288,8 +282,7 @@ mod tests {
         let waits = Place::Waits {
             ahead: 2,
             has_others: true,
-            holder: Holder::default(),
-            sole: None,
+            first: None,
         };
         assert_eq!(line.place_of(is_last), Some(waits));
         assert_eq!(line.blockers_of(is_last), [&line.entries()[0]]);

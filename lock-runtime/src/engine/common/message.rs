@@ -24,11 +24,6 @@ impl Dialect {
             "free" => return Token::parse(rest).map(EngineEvent::MayBeFree),
             _ => {}
         }
-        if kind == "recall" {
-            let Recall { name, token } = Recall::parse(rest)?;
-            let name = (self.name)(&name).into();
-            return Some(EngineEvent::Recalled(Recall { name, token }));
-        }
         let mut words = rest.splitn(4, ' ');
         let token = Token::parse(words.next()?)?;
         let at = words.next()?.parse().ok()?;
@@ -47,8 +42,9 @@ impl Dialect {
     /// Parses a message on the channel of recalls. Its name can be guessed, so nothing else counts there:
     /// whoever sent a grant could give a lock to two holders.
     pub(crate) fn parse_recall(&self, message: &str) -> Option<EngineEvent> {
-        let event = self.parse(message)?;
-        matches!(event, EngineEvent::Recalled(_)).then_some(event)
+        let Recall { name, token } = Recall::parse(message.strip_prefix("recall ")?)?;
+        let name = (self.name)(&name).into();
+        Some(EngineEvent::Recalled(Recall { name, token }))
     }
 }
 
@@ -92,14 +88,14 @@ mod tests {
             "others x",
             "free",
             "free x",
-            "recall",
-            "recall lock:a",
-            &format!("recall {token}"),
             &format!("grant {token} -1 2 lock:a"),
             &format!("grant {token} 1 2"),
             &format!("granted {token} 1 2 lock:a"),
         ] {
             assert!(PLAIN.parse(text).is_none(), "{text}");
+        }
+        for text in ["recall", "recall lock:a", &format!("recall {token}")] {
+            assert!(PLAIN.parse_recall(text).is_none(), "{text}");
         }
     }
 }

@@ -88,9 +88,9 @@ impl Core {
         {
             let watch_id = message.watch_id;
             connection.watch(WatchCommand::Cancel(WatchCancel { watch_id }));
-            let again = watches(&self.keys, self.process);
-            let again = again.into_iter().filter(|it| it.watch_id == watch_id);
-            again.for_each(|it| connection.watch(WatchCommand::Create(it)));
+            let own = self.client.connector.own.iter();
+            let again = own.filter(|it| it.watch_id == watch_id);
+            again.for_each(|it| connection.watch(WatchCommand::Create(it.clone())));
         }
         true
     }

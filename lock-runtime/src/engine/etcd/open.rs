@@ -68,7 +68,7 @@ async fn connect(opening: Opening<'_>, url: &str) -> Result<Opened, LockError> {
             format!("`{server}` can't be used: {error}")
         })
     })?;
-    let strong = Core::start(client, keys, clock, handler, process, hears_recalls);
+    let strong = Core::start(client, keys, clock, handler, hears_recalls);
     let _ = core.set(Arc::downgrade(&strong));
     Ok((Arc::new(EtcdEngine { core: strong }), server))
 }

@@ -33,7 +33,7 @@ pub(crate) struct State {
     pub(crate) taken: HashMap<Token, Timestamp>,
 }
 
-/// A holder's token, and what its process is told by.
+/// A holder's token, and the handler of its process.
 pub(crate) type Owner = (Token, EventHandler);
 
 pub(crate) struct Holder {

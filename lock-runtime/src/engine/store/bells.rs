@@ -41,8 +41,8 @@ impl Core {
         self.with_bells(|bells| bells.hears()) == Some(true)
     }
 
-    /// Calls the store's bells, which may panic, or ring at once: call it under no mutex. Returns `None` if it
-    /// has none.
+    /// Calls the store's bells under no mutex, since they may ring at once. Returns `None` if it has none, or
+    /// they panic.
     fn with_bells<T>(&self, call: impl FnOnce(&dyn Bells) -> T) -> Option<T> {
         contain(|| self.store.bells().map(call)).flatten()
     }

@@ -63,8 +63,8 @@ async fn open_ensemble(opening: Opening<'_>, url: &str) -> Result<Opened, LockEr
         handler,
         tick: limits.tick(),
     };
-    let sessions = Sessions::new(context, io, limits);
-    let claims = Claims::new(sessions, io, config);
+    let sessions = Sessions::new(context, limits);
+    let claims = Claims::new(sessions, config);
     let session = claims.sessions.of(config.ttl);
     let proven = io.run_to_end(limit, prove_rights(claims.clone(), session, deadline));
     let proven = proven.await.unwrap_or_else(|| Err(late()));

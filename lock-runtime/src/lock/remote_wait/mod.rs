@@ -123,10 +123,7 @@ impl RemoteWait {
         let token = Token::draw(context.process).with_limit(self.limit);
         Claim {
             name: self.name.clone(),
-            token: match context.is_recallable(&self.name, options) {
-                true => token.recallable(),
-                false => token,
-            },
+            token: token.recallable_if(context.is_recallable(&self.name, options)),
             ttl: options.ttl,
             replicas: options.replicas,
         }

@@ -18,7 +18,6 @@ use crate::engine::etcd::wire::messages::{
 use crate::engine::etcd::wire::txn;
 use crate::engine::event::{EngineEvent, EventHandler};
 use crate::engine::request::Claim;
-use crate::process::ProcessId;
 use crate::util::clock::{Clock, Timestamp};
 use prost::bytes::Bytes;
 use std::future::Future;
@@ -38,7 +37,6 @@ pub(crate) struct Core {
     pub(crate) started: Timestamp,
     pub(crate) handler: EventHandler,
     pub(crate) own_report: OwnReport,
-    pub(crate) process: ProcessId,
     /// The server has accepted the watch of recalls.
     pub(crate) hears_recalls: Arc<AtomicBool>,
 }
@@ -81,7 +79,6 @@ impl Core {
         keys: Keys,
         clock: Clock,
         handler: EventHandler,
-        process: ProcessId,
         hears_recalls: Arc<AtomicBool>,
     ) -> Arc<Core> {
         let (client, lost) = (Arc::new(client), handler.clone());
@@ -95,7 +92,6 @@ impl Core {
             clock,
             handler,
             own_report: OwnReport::default(),
-            process,
             hears_recalls,
         });
         let (table, weak) = (core.claims.table.clone(), Arc::downgrade(&core));

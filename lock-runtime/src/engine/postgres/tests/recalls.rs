@@ -51,7 +51,7 @@ pub(super) async fn other_locks_are_not_recalled(space: Space) {
     let ordinary = keeper.hold("ordinary").await;
     let own = keeper.acquire_lazily("own").await;
     let mut reads = keeper.claim("read", Limit::UNLIMITED);
-    reads.token = reads.token.recallable();
+    reads.token = reads.token.recallable_if(true);
     keeper.enter(&reads).await;
     let waiters = [
         other.wait("ordinary").await,

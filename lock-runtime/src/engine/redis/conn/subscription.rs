@@ -177,7 +177,7 @@ mod tests {
 
     /// Whoever knows the channel could give a lock to two holders.
     #[test]
-    fn nothing_but_a_recall_comes_on_the_channel_that_others_know() {
+    fn nothing_but_recalls_come_on_the_channel_that_others_know() {
         let known = Channels {
             asks: "lock:::asks".to_owned(),
             recalls: "lock:::recalls:7be01c5".to_owned(),
@@ -192,7 +192,7 @@ mod tests {
                 let message = [channel, &text].map(|part| Value::BulkString(part.into()));
                 parse_message(&message, &known)
             });
-            assert!(own.is_some());
+            assert_eq!(own.is_none(), is_recall, "{text}");
             assert_eq!(recalls.is_some(), is_recall, "{text}");
         }
     }

@@ -2,7 +2,6 @@
 
 use crate::engine::zookeeper::conn::session::{Session, SessionContext};
 use crate::engine::zookeeper::conn::session_limits::SessionLimits;
-use crate::util::io_thread::IoThread;
 use crate::util::sync::{Mutex, MutexGuard};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -10,16 +9,14 @@ use std::time::Duration;
 
 pub(crate) struct Sessions {
     pub(crate) context: Arc<SessionContext>,
-    io: IoThread,
     limits: SessionLimits,
     open: Mutex<HashMap<Duration, Arc<Session>>>,
 }
 
 impl Sessions {
-    pub(crate) fn new(context: SessionContext, io: IoThread, limits: SessionLimits) -> Sessions {
+    pub(crate) fn new(context: SessionContext, limits: SessionLimits) -> Sessions {
         Sessions {
             context: Arc::new(context),
-            io,
             limits,
             open: Mutex::default(),
         }
@@ -38,7 +35,7 @@ impl Sessions {
         }
         let session = Arc::new(Session::new(self.context.clone(), timeout));
         open.insert(timeout, session.clone());
-        self.io.spawn_detached(session.clone().run());
+        self.context.io.spawn_detached(session.clone().run());
         session
     }
 

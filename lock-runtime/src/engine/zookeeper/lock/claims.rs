@@ -44,15 +44,15 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    pub(crate) fn new(sessions: Sessions, io: IoThread, config: &Config) -> Arc<Claims> {
+    pub(crate) fn new(sessions: Sessions, config: &Config) -> Arc<Claims> {
         let SessionContext { address, clock, .. } = &*sessions.context;
         let nodes = Arc::new(ClaimTable::new(clock.clone()));
         let paths = Paths::new(&address.root, &config.prefix);
         let proofs = paths.sessions();
         let claims = Arc::new(Claims {
+            io: sessions.context.io,
             sessions,
             nodes: nodes.clone(),
-            io,
             paths,
             containers: Containers::default(),
             proofs,
@@ -62,11 +62,13 @@ impl Claims {
             closed: AtomicBool::new(false),
         });
         let weak = Arc::downgrade(&claims);
-        io.spawn_detached(end_expired(nodes, weak, |claims, token| {
-            if let Some(node) = claims.nodes.get(token) {
-                claims.leave(&node);
-            }
-        }));
+        claims
+            .io
+            .spawn_detached(end_expired(nodes, weak, |claims, token| {
+                if let Some(node) = claims.nodes.get(token) {
+                    claims.leave(&node);
+                }
+            }));
         claims
     }
 

@@ -195,7 +195,7 @@ mod tests {
             longest: Duration::from_secs(40),
         };
         ZooKeeperEngine {
-            claims: Claims::new(Sessions::new(context, io, limits), io, &config),
+            claims: Claims::new(Sessions::new(context, limits), &config),
             address: "zookeeper://127.0.0.1:1".into(),
             started: clock.now(),
             clock,
