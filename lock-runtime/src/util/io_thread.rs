@@ -50,7 +50,10 @@ impl IoThread {
         static HANDLE: OnceCell<Handle> = OnceCell::new();
         HANDLE
             .get_or_try_init(|| {
-                let runtime = Builder::new_current_thread().enable_all().build()?;
+                // Take work of other threads in turn with that of this one: the requests of many callers
+                // share a write only if they are there when it begins.
+                let mut runtime = Builder::new_current_thread();
+                let runtime = runtime.global_queue_interval(2).enable_all().build()?;
                 let handle = runtime.handle().clone();
                 std::thread::Builder::new()
                     .name("lock-io".into())
