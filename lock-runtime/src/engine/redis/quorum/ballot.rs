@@ -10,6 +10,7 @@ use crate::engine::redis::vote::{Vote, VoteQueue};
 use crate::engine::request::Claim;
 use crate::engine::timeouts::OUTAGE;
 use crate::util::count::Owed;
+use crate::util::join_all::join_all;
 use crate::util::time::deadline_in;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
@@ -113,30 +114,16 @@ impl Ballot {
                 cleanup: Some(self.registry.begin_cleanup()),
             }));
             let (ballot, clearing) = (self.clone(), progress.clone());
-            self.members.io.spawn(async move {
-                for member in 0..count {
-                    ballot.withdraw_from(member, notify, &clearing);
-                }
+            let deadline = deadline_in(self.claim.ttl.max(OUTAGE));
+            self.members.io.spawn_detached(async move {
+                let withdraw = async |member| {
+                    let released = ballot.release_at(member, notify, deadline, &clearing).await;
+                    ballot.record_withdrawal(&clearing, member, released);
+                };
+                join_all((0..count).map(withdraw)).await;
             });
             progress
         })
-    }
-
-    fn withdraw_from(
-        self: &Arc<Self>,
-        member: usize,
-        notify: bool,
-        progress: &Arc<watch::Sender<ClearProgress>>,
-    ) {
-        if self.states.is_clear(member) {
-            return self.record_withdrawal(progress, member, Ok(false));
-        }
-        let (ballot, progress) = (self.clone(), progress.clone());
-        let deadline = deadline_in(self.claim.ttl.max(OUTAGE));
-        self.members.io.spawn(async move {
-            let released = ballot.release_at(member, notify, deadline, &progress).await;
-            ballot.record_withdrawal(&progress, member, released);
-        });
     }
 
     async fn release_at(

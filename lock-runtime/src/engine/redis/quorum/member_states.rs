@@ -33,10 +33,4 @@ impl MemberStates {
     pub(crate) async fn begin_cleanup(&self, member: usize) -> MutexGuard<'_, bool> {
         self.may_hold[member].lock().await
     }
-
-    /// Returns `true` if the member certainly does not hold the token, and no request is under way.
-    pub(crate) fn is_clear(&self, member: usize) -> bool {
-        let may_hold = self.may_hold[member].try_lock();
-        may_hold.is_ok_and(|may_hold| !*may_hold)
-    }
 }

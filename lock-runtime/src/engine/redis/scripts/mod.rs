@@ -55,6 +55,7 @@ impl Scripts {
             include_str!("tail_release.lua"),
         );
         let (take, take_tail) = (include_str!("take.lua"), include_str!("tail_take.lua"));
+        let (vote, vote_tail) = (include_str!("vote.lua"), include_str!("tail_vote.lua"));
         let (renew, renew_tail) = (include_str!("renew.lua"), include_str!("tail_renew.lua"));
         let holder_ttl = include_str!("lib_holder_ttl.lua");
         let blocked = include_str!("lib_blocked.lua");
@@ -93,14 +94,7 @@ impl Scripts {
             ]),
             report: script(&[include_str!("report.lua")]),
             reports: script(&[include_str!("reports.lua")]),
-            vote: queued(&[
-                grace,
-                holders,
-                queue,
-                blocked,
-                holder_ttl,
-                include_str!("vote.lua"),
-            ]),
+            vote: queued(&[grace, vote, holders, queue, blocked, holder_ttl, vote_tail]),
             observe: queued(&[
                 grace,
                 holders,

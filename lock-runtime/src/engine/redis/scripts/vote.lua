@@ -2,18 +2,7 @@
 -- For a claim that waits or shares the lock also: KEYS[2] the queue   KEYS[3] its waiters' data   ARGV[3] the
 -- queue token, or nothing if it does not wait. They are left out to restore a token that a majority stores.
 -- {1}: the token holds the lock here. {0, ms, holder}: another one does, for that long.
-local now = server_time()
-local count, lowest = read_holders(now)
-if not lease_of(ARGV[1]) then
-  local limit = limit_of(ARGV[1])
-  local is_free = count < math.min(limit, lowest)
-  if not is_free or limit > 1 and ARGV[3] and is_blocked(ARGV[3], now) then
-    -- A waiter ahead acquires a free lock soon.
-    return {0, is_free and 100 or holder_ttl(now), holder_name()}
-  end
-  add_holder(ARGV[1], limit, tonumber(ARGV[2]), now, count)
+-- The most frequent call needs no table: one exclusive claim that does not wait, and a free lock.
+if #ARGV == 2 and not string.find(ARGV[1], '/', 1, true) and redis.call('SET', KEYS[1], ARGV[1], 'NX', 'PX', ARGV[2]) then
+  return {1}
 end
-if ARGV[3] then
-  remove(ARGV[3])
-end
-return {1}
